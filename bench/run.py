@@ -62,6 +62,8 @@ worker.rate        jobs/s of one worker process (concurrency 1) whose handlers d
                    jobs; server on one CPU, worker on the other. rate2: two processes, nothing pinned. floor_rate: ack
                    and reserve of 100 jobs in one bare script, four calls in flight. cpu_us: of the worker, a job,
                    with its start.
+consumer.*         the same of a loop over duly.Consumer in Python; times_of_worker, times_of_one_by_one: how many times
+                   as many as a worker, and as a reserve and an ack for each job, in turn in the same run.
 worker.idle_*      push to handler, 500 jobs one at a time. lateness: start less due time of 500 jobs over 5 s;
                    loaded: beside a stream at half of what can be pushed and run. Each fifth of the jobs is a run.
                    due_same_second: 20,000 jobs due at once.
@@ -131,6 +133,7 @@ def main() -> int:
                 "php": [php, "bench/worker.php"],
             }
             workers.measure(languages, rust, server.url, cpus[-1], bench.add)
+            workers.consumers(languages["python"], server.url, cpus[-1], bench.add)
             workers.reconnect(languages, server.restart, server.url, bench.add)
     OUT.parent.mkdir(parents=True, exist_ok=True)
     figures = [whole_name(figure) for figure in bench.figures]

@@ -101,6 +101,29 @@ def _rates(workers: Workers, language: str, cpu: int, add: Add) -> None:
             add(f"worker.cpu_us.{language}", "us", cpu_us)
 
 
+def consumers(worker: list[str], url: str, cpu: int, add: Add) -> None:
+    """Measures the jobs a second of a consumer in Python, of a worker and of reserve and ack, in turn in one run."""
+    programs = {
+        "worker": worker,
+        "consumer": [sys.executable, "bench/consumer.py", "consumer"],
+        "one_by_one": [sys.executable, "bench/consumer.py", "one_by_one"],
+    }
+    rates: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(RUNS):
+        for name, command in programs.items():
+            jobs = JOBS // 10 if name == "one_by_one" else JOBS
+            workers = Workers(command, url)
+            workers.fill(jobs)
+            reports: list[Report] = []
+            with workers.running(reports, cpu=cpu):
+                workers.until_done()
+            rates[name].append(jobs / (reports[0]["last_ns"] - reports[0]["first_ns"]) * 1e9)
+    add("consumer.rate.python", "jobs/s", rates["consumer"])
+    for name in ("worker", "one_by_one"):
+        pairs = zip(rates["consumer"], rates[name], strict=True)
+        add(f"consumer.times_of_{name}.python", "x", [one / other for one, other in pairs])
+
+
 def _latencies(workers: Workers, language: str, cpu: int, add: Add) -> None:
     """How soon an idle worker starts a job that was pushed, and how late one that was delayed; each in five parts."""
     reports: list[Report] = []

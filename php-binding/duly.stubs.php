@@ -222,6 +222,114 @@ namespace Duly {
         }
     }
 
+    /**
+     * Gives the jobs of some queues to a program that runs them as it likes, several at once if it likes: what the
+     * driver of a framework stands on. `Duly\Worker` is for handlers of your own.
+     *
+     * A native thread fetches jobs, renews their leases while PHP runs handlers, and sends what becomes of them. `ack`,
+     * `fail` and `release` of these jobs make no call to the server each. A job that nobody holds any more goes back,
+     * not counted. After a fork the child's object gives nothing.
+     *
+     * The thread ends neither a handler nor the process. When the time of a job is over, its run has failed and
+     * settling it throws LeaseLostException.
+     */
+    final class Consumer
+    {
+        /**
+         * Nothing is fetched before `next` or `stream` is called.
+         *
+         * @param array<int|string, string|int>|string $queues a queue, or several as in `Client::reserveFrom`
+         * @param int $concurrency how many jobs may be out at once, 1 or more. Default: 1
+         * @param int|float|\DateInterval|null $lease after how many seconds other workers may take the jobs if this
+         *     process dies, 0.1 to 86,400. Default: 10
+         * @param int|float|\DateInterval|null $grace for how many seconds jobs that are out may be settled after
+         *     `stop`, 0 to 86,400. Default: 30
+         * @param int|float|\DateInterval|null $timeout the longest run of jobs that have no timeout of their own.
+         *     Default: no limit
+         * @param ?string $name the worker's name in `Queue::workers`, 1 to 128 bytes. Default: none
+         * @param ?int $prefetch the most jobs that wait in this process besides those that are out, 0 to 1,000.
+         *     Default: as many as run within 50 ms
+         * @param ?callable(Job, Interruption): mixed $onInterrupt is called in `next`, `events` and `close` for each
+         *     job that is out and whose run is of no use any more: its time is over, its lease is lost, or the grace
+         *     has ended. Default: none
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function __construct(
+            Client $client,
+            array|string $queues,
+            int $concurrency = 1,
+            int|float|\DateInterval|null $lease = null,
+            int|float|\DateInterval|null $grace = null,
+            int|float|\DateInterval|null $timeout = null,
+            ?string $name = null,
+            ?int $prefetch = null,
+            ?callable $onInterrupt = null,
+        ) {
+        }
+
+        /**
+         * Returns the next job, whether or not the ones before are settled. While `concurrency` jobs are out it waits
+         * until one is settled. Signal handlers run during the wait, and may end it by an exception.
+         *
+         * @param int|float|null $wait how many seconds to wait. Default: 0, which takes what one look at the queues
+         *     brings within 100 ms; once `stream` was called, only what is here
+         *
+         * @return ?Job null if there is none, and always once it was stopped
+         *
+         * @throws Exception\ExceptionInterface what no waiting heals, such as a wrong password at the start. Outages
+         *     are waited out
+         */
+        public function next(int|float|null $wait = null): ?Job
+        {
+        }
+
+        /**
+         * Returns a stream for `stream_select` and event loops. It is readable when a job can be taken, when something
+         * has happened (`events`), and always once the consumer was stopped. Take jobs by `next()` until it returns
+         * null, then read the events. Do not read from the stream. Only on the command line.
+         *
+         * @return resource
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function stream(): mixed
+        {
+        }
+
+        /**
+         * Returns what happened since the last call: outages, lost leases, jobs whose time is over.
+         *
+         * @return list<array{level: string, text: string, queue?: string, id?: string, name?: ?string, attempt?: int}>
+         *     lines for a log, without job data; `level` is a level of PSR-3
+         */
+        public function events(): array
+        {
+        }
+
+        /** Gives no more jobs. What was fetched ahead goes back; what is out may be settled within the grace. */
+        public function stop(): void
+        {
+        }
+
+        /**
+         * Stops, and returns when the server knows what became of all jobs.
+         *
+         * @param int|float|null $within how many seconds to wait for jobs that are out, which signal handlers may
+         *     settle. Then they go back, not counted. Default: 0
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function close(int|float|null $within = null): void
+        {
+        }
+
+        /** @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost` so far */
+        public function report(): array
+        {
+        }
+    }
+
     /** The state of a job. Accepted wherever the string is. */
     enum State: string
     {
@@ -274,7 +382,8 @@ namespace Duly {
          *     properties, unless they are a `stdClass` or JsonSerializable. Default: null
          * @param ?string $name selects the handler that runs the job, 1 to 128 bytes. Default: the handler of jobs
          *     without a name
-         * @param int|float|null $delay how many seconds until the job is due, 0 to 100 years. Default: 0
+         * @param int|float|\DateInterval|null $delay how many seconds until the job is due, 0 to 100 years, or an
+         *     interval that begins now. Default: 0
          * @param int|float|\DateTimeInterface|null $at when the job is due, instead of `delay`; a number is unix
          *     seconds. A time in the past means now. Default: none
          * @param ?string $id an id of your own, 1 to 128 bytes. If the jobs of a partitioned queue have keys, it is
@@ -313,7 +422,7 @@ namespace Duly {
         public function push(
             #[\SensitiveParameter] mixed $data = null,
             ?string $name = null,
-            int|float|null $delay = null,
+            int|float|\DateInterval|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
             ?string $id = null,
             ?string $key = null,
@@ -415,7 +524,8 @@ namespace Duly {
          *
          * @param ?string $id the job's id; give this or `key`
          * @param ?string $key the job's key
-         * @param int|float|null $delay how many seconds from now until it is due, 0 to 100 years; give this or `at`
+         * @param int|float|\DateInterval|null $delay how many seconds from now until it is due, 0 to 100 years, or an
+         *     interval; give this or `at`
          * @param int|float|\DateTimeInterface|null $at when it is due; a number is unix seconds
          *
          * @return string its id
@@ -426,7 +536,7 @@ namespace Duly {
         public function reschedule(
             ?string $id = null,
             ?string $key = null,
-            int|float|null $delay = null,
+            int|float|\DateInterval|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
         ): string {
         }
@@ -680,6 +790,20 @@ namespace Duly {
         public function data(bool $assoc = true): mixed
         {
         }
+
+        /**
+         * The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has
+         * written them.
+         *
+         * @param bool $assoc whether JSON objects become arrays (true) or objects. Default: true
+         *
+         * @return array<string, mixed>
+         *
+         * @throws Exception\CorruptException PHP cannot decode one of them
+         */
+        public function extra(bool $assoc = true): array
+        {
+        }
     }
 
     /** A reserved job. One call settles it: `ack`, `fail` or `release`. */
@@ -687,8 +811,15 @@ namespace Duly {
     {
         use DescribesItself;
 
+        /** The complete JSON package, as an export or an older consumer reads it. */
+        public readonly string $package;
         /** The number of this attempt, 1 for the first: one more than `attempts`. */
         public readonly int $attempt;
+        /**
+         * Whether an earlier lease of this job ended without an answer, since it was pushed or requeued. Then its handler may
+         * have run before, to any point, also where `attempt` is 1 and `returns` is 0.
+         */
+        public readonly bool $redelivered;
         /**
          * The fencing token of this lease: greater than that of every earlier lease of this job. Jobs that were fetched
          * together have the same token, so compare the id too: `WHERE id = :id AND token < :token`.
@@ -697,8 +828,8 @@ namespace Duly {
         /** The queue that the job came from; for a partitioned queue, the part. */
         public readonly Queue $queue;
         /**
-         * When the lease ends, in unix seconds by this host's clock. Null in a worker, which renews the lease for as
-         * long as the handler runs.
+         * When the lease ends, in unix seconds by this host's clock. Null in a worker and a consumer, which renew the
+         * lease for as long as the job runs.
          */
         public readonly ?float $leaseEndsAt;
         /** Whether it was acked, failed or released through this object; a worker then does not settle it again. */
@@ -821,7 +952,7 @@ namespace Duly {
         public function __construct(
             #[\SensitiveParameter] mixed $data = null,
             ?string $name = null,
-            int|float|null $delay = null,
+            int|float|\DateInterval|null $delay = null,
             int|float|\DateTimeInterface|null $at = null,
             ?string $id = null,
             ?string $key = null,
@@ -1134,7 +1265,10 @@ namespace Duly {
         public readonly int $reserved;
         public readonly int $failed;
         public readonly bool $paused;
-        /** How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay. */
+        /**
+         * For how many seconds the oldest ready job could have run: since the end of the delay of its push. By the clock of
+         * its producer; retries and reschedules do not change it. Null if no job is ready.
+         */
         public readonly ?float $oldestReadyAge;
         /** How long until the next delayed job is due, 0 if it is overdue; null if no job is delayed. */
         public readonly ?float $nextDueIn;
@@ -1674,37 +1808,73 @@ namespace Duly {
      */
     final class Supervision
     {
-        /**
-         * Returns what to do about a process that has ended: `code` if all are to stop, else `after` how many seconds
-         * another one takes its place, and how many have died young there in a row.
-         *
-         * @param int $status its exit code, or the negative number of the signal that killed it
-         * @param bool $isFatal whether every other process would meet the same error
-         * @param bool $wasReady whether it had said that it begins to work
-         * @param float $beganAfter for how many seconds the supervisor had run when this process began
-         * @param bool $oneEndedWell whether another process has run its jobs before, and ended as it should
-         *
-         * @return array{code: ?int, after: float, youngDeaths: int}
-         */
-        public static function afterExit(
-            int $status,
-            bool $isFatal,
-            bool $wasReady,
-            float $lived,
-            int $youngDeaths,
-            float $beganAfter,
-            bool $oneEndedWell,
-            bool $isStopping,
-        ): array {
-        }
-
-        /** Returns the seconds until another attempt if the system gives no process. */
-        public static function afterNoProcess(): float
+        /** Begins without a process. A terminal sends SIGHUP when it goes away. */
+        public function __construct(int $processes, float $grace, bool $hasTerminal)
         {
         }
 
-        /** Returns the seconds until processes are killed that were asked to end so long ago, and again so long ago. */
-        public static function timeLeft(float $grace, float $asked, ?float $askedAgain = null): float
+        /** Returns the seconds that a handler may go on after it was interrupted, before its process ends. */
+        public static function patience(): float
+        {
+        }
+
+        /** Returns a slot whose process is to be started now; null if there is none. */
+        public function start(): ?int
+        {
+        }
+
+        /** Notes that the system gives no process for this slot. */
+        public function notStarted(int $slot): void
+        {
+        }
+
+        /** Notes that the process of this slot is ready, with its grace; returns true for the first one of all. */
+        public function ready(int $slot, float $grace): bool
+        {
+        }
+
+        /** Notes why the process of this slot ends: `fatal` or `refused`. */
+        public function ends(int $slot, string $why): void
+        {
+        }
+
+        /**
+         * Notes how the process of this slot has ended; returns what that means, and the seconds until another process
+         * takes its place.
+         *
+         * @param int $status its exit code, or the negative number of the signal that killed it
+         *
+         * @return array{'stopped'|'stop_all'|'reloaded'|'recycled'|'replace', float}
+         */
+        public function ended(int $slot, int $status): array
+        {
+        }
+
+        /**
+         * Notes a signal to the supervisor; returns what it means.
+         *
+         * @return 'stop'|'stop_again'|'reload'|'ignore'
+         */
+        public function signal(int $signal): string
+        {
+        }
+
+        /**
+         * Returns what is to be sent now: slots, and the numbers of signals to their processes.
+         *
+         * @return list<array{int, int}>
+         */
+        public function signals(): array
+        {
+        }
+
+        /** Returns the code with which the supervisor ends, when it does. */
+        public function exitCode(): ?int
+        {
+        }
+
+        /** Returns the seconds that the jobs that run may go on after a signal. */
+        public function grace(): float
         {
         }
     }
@@ -1838,6 +2008,18 @@ namespace Duly {
 
         /** Returns what a job did that was interrupted for this reason, or null if there is no such reason. */
         public static function describe(string $interruption): ?string
+        {
+        }
+
+        /**
+         * Returns what the log says of an outcome behind the name of the job: how loudly, and the words.
+         *
+         * @param 'ack'|'release'|'failed' $outcome
+         * @param ?float $after seconds until the job runs again; null after a failure for good
+         *
+         * @return array{string, string}
+         */
+        public static function says(string $outcome, ?float $after = null): array
         {
         }
 
@@ -1993,6 +2175,38 @@ namespace Duly\Exception {
 
     /** An argument is wrong; the message says what is allowed. Nothing was sent. */
     class InvalidArgumentException extends \InvalidArgumentException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
+    }
+
+    /** The server is of another kind than the URL says: with or without TLS, a sentinel, part of a cluster or none. */
+    class WrongServerException extends \InvalidArgumentException implements ExceptionInterface
     {
         public function getKind(): string
         {

@@ -6,7 +6,9 @@ namespace Duly\Tests;
 
 use Duly\Client;
 use Duly\Exception\ExceptionInterface;
+use Duly\Found;
 use Duly\Job;
+use Duly\JobView;
 use Duly\Lock;
 use Duly\Message;
 use Duly\Published;
@@ -320,6 +322,9 @@ final class ConformanceTest extends TestCase
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),
                 default => $one,
             };
+        }
+        if ($value instanceof Job || $value instanceof JobView || $value instanceof Found) {
+            $shown['extra'] = (object) $value->extra(false);
         }
         return (object) $shown;
     }

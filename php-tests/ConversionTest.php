@@ -284,6 +284,22 @@ final class ConversionTest extends ServerTestCase
         self::assertSame(0, $this->queue->counts()->ready);
     }
 
+    public function testADelayMayBeADateInterval(): void
+    {
+        $fromText = \DateInterval::createFromDateString(...);
+        $this->queue->push(1, id: 'a', delay: new \DateInterval('PT1H'));
+        $this->queue->pushMany([new NewJob(2, id: 'b', delay: $fromText('90 minutes'))]);
+        $this->queue->push(3, id: 'c');
+        $this->queue->reschedule('c', delay: $fromText('2 minutes 500 milliseconds'));
+        foreach (['a' => 3600.0, 'b' => 5400.0, 'c' => 120.5] as $id => $after) {
+            $found = $this->queue->find($id);
+            self::assertEqualsWithDelta($after, $found->at - $found->now, 30.0, $id);
+        }
+        $past = new \DateInterval('PT1S');
+        $past->invert = 1;
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->push(1, delay: $past));
+    }
+
     public function testTextThatIsNotUtf8IsRefusedEverywhere(): void
     {
         $bad = "\xff";

@@ -18,6 +18,7 @@ final class ExceptionsTest extends ServerTestCase
 {
     private const PARENTS = [
         'InvalidArgument' => \InvalidArgumentException::class,
+        'WrongServer' => \InvalidArgumentException::class,
         'TooLarge' => \LengthException::class,
         'Duplicate' => \RuntimeException::class,
         'LeaseLost' => \RuntimeException::class,
@@ -137,8 +138,9 @@ final class ExceptionsTest extends ServerTestCase
     public static function wrongArguments(): iterable
     {
         $seconds = '(int or float), not string';
+        $delay = '(int or float) or a DateInterval, not string';
         $push = "push on queue 'q'";
-        yield 'delay, a text' => ["{$push}: delay must be seconds {$seconds}", fn ($q) => $q->push(1, delay: '5')];
+        yield 'delay, a text' => ["{$push}: delay must be seconds {$delay}", fn ($q) => $q->push(1, delay: '5')];
         yield 'delay, negative' => ["{$push}: delay: seconds must be 0 or more", fn ($q) => $q->push(1, delay: -1)];
         yield 'at, a text' => ["at must be unix seconds (int or float) or", fn ($q) => $q->push(1, at: 'now')];
         yield 'at, negative' => ["at: ", fn ($q) => $q->push(1, at: -1)];

@@ -13,8 +13,12 @@ final class Server
     /** @var ?resource */
     private $process = null;
 
-    public function __construct()
+    /** @var list<string> further options of the program */
+    private array $options;
+
+    public function __construct(string ...$options)
     {
+        $this->options = array_values($options);
         $this->folder = sys_get_temp_dir() . '/duly-' . bin2hex(random_bytes(6));
         mkdir($this->folder, 0700);
         $this->start();
@@ -63,7 +67,8 @@ final class Server
         $null = ['file', '/dev/null', 'w'];
         $program = getenv('DULY_TEST_SERVER') ?: 'redis-server';
         $command = [$program, '--port', '0', '--unixsocket', "{$this->folder}/redis.sock", '--save', ''];
-        $process = proc_open([...$command, '--dir', $this->folder], [1 => $null, 2 => $null], $pipes);
+        $command = [...$command, '--dir', $this->folder, ...$this->options];
+        $process = proc_open($command, [1 => $null, 2 => $null], $pipes);
         if ($process === false) {
             throw new \RuntimeException('redis-server cannot be started');
         }
@@ -91,6 +96,9 @@ final class Server
     public function close(): void
     {
         $this->kill();
+        // With --appendonly there is a folder in it.
+        array_map('unlink', glob("{$this->folder}/*/*") ?: []);
+        array_map('rmdir', glob("{$this->folder}/*", GLOB_ONLYDIR) ?: []);
         array_map('unlink', glob("{$this->folder}/*") ?: []);
         rmdir($this->folder);
     }

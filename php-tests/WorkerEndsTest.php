@@ -435,16 +435,18 @@ final class WorkerEndsTest extends ServerTestCase
             $id = $this->queue->push(1, name: 'n', maxRetries: 0);
             $log = new RecordingLogger();
             $engine = new \Duly\WorkerEngine($this->client, ['q'], 10, 30, 5);
-            $runs = new \Duly\Runs(new \Duly\Log($log->line(...), null), null, new \Duly\RestartOn(), false);
+            $lines = new \Duly\Log($log->line(...), null);
+            $runs = new \Duly\Runs(new \Duly\Handlers(), $lines, null, new \Duly\RestartOn(), false);
+            $exits = new \Duly\Exits($runs, $engine);
             $thrown = new \LogicException('from anywhere');
-            $runs->handle('n', static function () use ($works, $runs, $thrown): void {
-                $works || $runs->endsBy($thrown);
+            $runs->handlers->handle('n', static function () use ($works, $exits, $thrown): void {
+                $works || $exits->endsBy($thrown);
             });
             $runs->begin($engine);
             $job = $engine->next(5);
             self::assertNotNull($job);
             $runs->run($engine, $job);
-            $works && $runs->endsBy($thrown);
+            $works && $exits->endsBy($thrown);
             self::assertSame($works ? null : 'failed', $this->queue->find($id)?->state);
             $works || self::assertStringContainsString("job '{$id}' (n, attempt 1)", $log->lines[0]);
         }

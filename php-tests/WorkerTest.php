@@ -62,6 +62,24 @@ final class WorkerTest extends ServerTestCase
         self::assertSame("this worker has no handler for the name 'unknown'", $this->queue->find('b')->error);
     }
 
+    public function testAHandlerMayTakeAllOtherNames(): void
+    {
+        foreach (['known', 'unknown', null] as $name) {
+            $this->queue->push(1, name: $name);
+        }
+        $ran = [];
+        $worker = (new Worker($this->client, ['q'], maxJobs: 3))
+            ->otherwise(static function (mixed $data, Job $job) use (&$ran): void {
+                $ran[] = ['other', $job->name];
+            });
+        $second = static fn () => $worker->otherwise(static fn () => 1);
+        $this->thrownBy(InvalidArgumentException::class, $second);
+        (clone $worker)->on('known', static function (mixed $data, Job $job) use (&$ran): void {
+            $ran[] = ['own', $job->name];
+        })->run();
+        self::assertSame([['own', 'known'], ['other', 'unknown'], ['other', null]], $ran);
+    }
+
     public function testAJobThatItsHandlerSettledIsLeftAlone(): void
     {
         foreach (['ack', 'release', 'fail', 'ack and throw', 'ackMany'] as $name) {

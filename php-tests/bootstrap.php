@@ -14,3 +14,10 @@ require __DIR__ . '/Program.php';
 require __DIR__ . '/ServerTestCase.php';
 require __DIR__ . '/RecordingLogger.php';
 require __DIR__ . '/Unexpected.php';
+
+// Those of ThinkPHP's package need what they name only where there is a ThinkPHP.
+spl_autoload_register(static function (string $class): void {
+    if (str_starts_with($class, 'Duly\\Tests\\Think\\')) {
+        require __DIR__ . '/think/' . substr($class, strlen('Duly\\Tests\\Think\\')) . '.php';
+    }
+});

@@ -29,8 +29,8 @@ COMMANDS: dict[str, tuple[list[str], int]] = {  # and how many handlers run at o
 
 def environment(url: str, notes_url: str) -> dict[str, str]:
     scan = f":{HERE.parent / 'build/php.d'}"
-    settings = {"DULY_URL": url, "NOTING_URL": notes_url, "NOTING_LEASE": str(LEASE)}
-    return {**os.environ, "PHP_INI_SCAN_DIR": scan, **settings}
+    settings = {"DULY_URL": url, "NOTING_URL": notes_url, "PHP_INI_SCAN_DIR": scan}
+    return {"NOTING_LEASE": str(LEASE), **os.environ, **settings}
 
 
 def what_is_missing() -> str | None:

@@ -58,7 +58,7 @@ class Journal:
         """Read on, to where the server is now."""
         data = self._unread + self._file.read()
         position = 0
-        while (parsed := _command(data, position)) is not None:
+        while (parsed := command_at(data, position)) is not None:
             command, position = parsed
             self._happened(command)
         self._unread = data[position:]
@@ -203,7 +203,7 @@ def _pairs(words: list[str]) -> list[tuple[str, str]]:
     return list(zip(words[::2], words[1::2], strict=True))
 
 
-def _command(data: bytes, position: int) -> tuple[Command, int] | None:
+def command_at(data: bytes, position: int) -> tuple[Command, int] | None:
     """Give the command at this position and where the next one begins; nothing if it is not there as a whole."""
     end = data.find(b"\r\n", position)
     if end < 0:

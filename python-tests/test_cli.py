@@ -67,7 +67,13 @@ def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
         command = [sys.executable, "-m", "duly", *arguments]
         started.append(
             subprocess.Popen(
-                command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                command,
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             )
         )
         return started[-1]
@@ -114,7 +120,7 @@ def test_processes_of_a_supervisor_have_its_options_and_pythons_own_modules(
     orders.push({}, name="flags")
     begin = "import sys; sys.path.pop(0); from duly.cli import main; sys.exit(main())"
     command = [sys.executable, "-O", "-W", "error::UserWarning", "-X", "dev", "-c", begin]
-    command += ["worker", "shop:app", "--processes", "2"]
+    command += ["worker", "shop:app", "--processes", "2", "--prefetch", "0"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as supervisor:
         try:
             until(notes, "the job did not run")
@@ -147,6 +153,9 @@ def test_processes_of_a_supervisor_have_its_options_and_pythons_own_modules(
         (["worker", "shop:app", "-c", "abc"], "must be a whole number, 1 or more, not 'abc'"),
         (["worker", "shop:app", "--grace", "soon"], "must be a number of seconds, 0 or more, not 'soon'"),
         (["worker", "shop:app", "--lease", "nan"], "must be a number of seconds, 0 or more, not 'nan'"),
+        (["worker", "shop:app", "--prefetch", "1001"], "prefetch must be a whole number from 0 to 1000"),
+        (["worker", "shop:app", "--max-memory", "0"], "must be a whole number, 1 or more, not '0'"),
+        (["worker", "shop:app", "--prefetch", "x"], "must be a whole number"),
         (["worker"], "the following arguments are required: app"),
     ],
 )
@@ -316,6 +325,17 @@ def test_several_processes_share_the_work_and_the_dead_are_replaced(
     assert re.search(rf"worker process {victim} was killed by signal 9", said)
 
 
+def test_a_hangup_stops_a_single_process(start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path) -> None:
+    orders.push({}, name="wait")
+    worker = start("worker", "shop:app")
+    until(notes, "the job did not begin")
+    worker.send_signal(signal.SIGHUP)
+    (tmp_path / "gate").touch()
+    _, said = worker.communicate(timeout=20)
+    assert worker.returncode == 0, said
+    assert orders.counts().reserved == 0
+
+
 def test_a_job_that_kills_its_process_ends_in_failed(start: Start, orders: duly.Queue) -> None:
     poison = orders.push({}, name="die", max_retries=0)
     start("worker", "shop:app", "-p", "2", "--lease", "0.3")
@@ -377,6 +397,34 @@ def test_a_process_is_replaced_after_so_many_jobs(start: Start, orders: duly.Que
     assert supervisor.returncode == 0
     runs = Counter(pid for pid, _ in notes())
     assert sorted(runs.values()) == [1, 3, 3, 3]
+
+
+def test_a_process_that_uses_too_much_memory_is_replaced_when_its_jobs_have_ended(
+    tmp_path: Path, start: Start, orders: duly.Queue, notes: Notes
+) -> None:
+    hoard = """
+    kept = []
+
+    @app.task("hoard", queue="orders")
+    def hoard() -> None:
+        note("began")
+        kept.append(b"x" * (500 * 2**20))
+        time.sleep(1.5)
+        note("ended")
+    """
+    (tmp_path / "shop.py").write_text(textwrap.dedent(APP) + textwrap.dedent(hoard))
+    orders.push({}, name="hoard", max_retries=0)
+    supervisor = start("worker", "shop:app", "--max-memory", "400", "--grace", "0.1")
+    until(lambda: orders.counts().ready + orders.counts().reserved == 0, "it did not end")
+    orders.push({"text": "in another process"}, name="note")
+    until(lambda: len(notes()) == 3, "no process takes its place")
+    supervisor.send_signal(signal.SIGTERM)
+    _, said = supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0
+    assert re.search(r"the process uses \d+ MiB, which is more than 400: the worker ends", said), said
+    (first, began), (same, ended), (other, _) = notes()
+    assert (began, ended, first == same, first == other) == ("began", "ended", True, False)
+    assert orders.counts().failed == 0
 
 
 def test_the_last_job_of_a_process_takes_longer_than_the_grace(
@@ -453,6 +501,59 @@ def test_a_broken_file_is_waited_out_with_reload(
     (tmp_path / "shop.py").write_text(source)
     orders.push({"text": "x"}, name="note")
     until(lambda: len(notes()) == 2, "the second job did not run")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR2])
+def test_processes_are_replaced_one_after_the_other_at_a_reload(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path, number: int
+) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2")
+    orders.push({}, name="wait")
+    until(lambda: len(orders.workers()) == 2 and notes(), "not both work")
+    before = {worker.pid for worker in orders.workers()}
+    (tmp_path / "shop.py").write_text(textwrap.dedent(APP).replace("{text}", "new {text}"))
+    # To all of its processes, as by `systemctl kill`.
+    for pid in (supervisor.pid, *before):
+        os.kill(pid, number)
+    (tmp_path / "gate").touch()
+    until(lambda: "ended" in [text for _, text in notes()], "the job that ran did not end")
+    until(
+        lambda: len(orders.workers()) == 2 and not before & {worker.pid for worker in orders.workers()},
+        "they were not replaced",
+    )
+    orders.push({"text": "after"}, name="note")
+    until(lambda: notes()[-1][1] == "new after", "the new code does not run")
+    supervisor.send_signal(signal.SIGTERM)
+    _, said = supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0, said
+    assert "reloading: one worker process after the other" in said
+    assert "another starts in" not in said
+    assert [text for _, text in notes()] == ["began", "ended", "new after"]
+
+
+def test_code_that_is_broken_when_it_is_reloaded_stops_no_other_process(
+    start: Start, orders: duly.Queue, notes: Notes, tmp_path: Path
+) -> None:
+    supervisor = start("worker", "shop:app", "-p", "2")
+    until(lambda: len(orders.workers()) == 2, "not both work")
+    before = {worker.pid for worker in orders.workers()}
+    source = (tmp_path / "shop.py").read_text()
+    (tmp_path / "shop.py").write_text("def broken(:")
+    supervisor.send_signal(signal.SIGHUP)
+    assert supervisor.stderr is not None
+    said = ""
+    while said.count("ended with status 2 after") < 2:
+        line = supervisor.stderr.readline()
+        assert line, f"it has ended: {said}"
+        said += line
+    orders.push({"text": "x"}, name="note")
+    until(notes, "the other one does not work")
+    assert int(notes()[0][0]) in before
+    (tmp_path / "shop.py").write_text(source)
+    until(lambda: not before & {worker.pid for worker in orders.workers()}, "the reload does not go on")
+    supervisor.send_signal(signal.SIGTERM)
+    supervisor.communicate(timeout=20)
+    assert supervisor.returncode == 0
 
 
 def test_a_job_that_ends_its_process_with_status_1_ends_no_other(

@@ -19,7 +19,7 @@ import duly
 import pytest
 import redis
 from celery import Celery, chain
-from old_queues import Packages, Payloads
+from old_queues import Packages, Payloads, UnretryableError
 from support import Server, until
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "coming-from"
@@ -122,6 +122,37 @@ def test_packages_come_over_and_go_back(
     assert queue.consume(refuse)
     (retried,) = [json.loads(text) for text in cast("list[bytes]", old.zrange(queue.delayed, 0, -1))]
     assert (retried["attempts"], retried["error"]) == (2 if retried["data"]["order_id"] == 0 else 1, "no bank")
+
+
+def test_what_workerman_does_not_retry_and_what_webman_sends_comes_over(
+    old: redis.Redis, orders: duly.Queue, own_server: Server, bridge: Bridge, drain: Callable[..., str]
+) -> None:
+    shared = "{redis-queue}-"
+    queue = Packages(old, f"{shared}waitingorders", f"{shared}delayed", f"{shared}failed", queue="orders")
+    mail = Packages(old, f"{shared}waitingmail", f"{shared}delayed", f"{shared}failed", queue="mail")
+
+    def refuse(_: object) -> None:
+        raise UnretryableError("a/b is gone")
+
+    queue.send({"path": "a/b", "empty": {}})
+    assert queue.consume(refuse)
+    queue.send_by_webman({"order_id": 1})
+    mail.send_by_webman({"to": 2}, delay=3600)
+    drain("workerman")
+    (failed,) = orders.peek("failed")
+    # PHP has written its package once more.
+    assert (failed.data, failed.attempts, failed.error) == ({"path": "a/b", "empty": []}, 0, "a/b is gone")
+    assert failed.extra == {"queue": "orders"}
+    (ready,) = orders.peek("ready")
+    assert (ready.data, ready.headers["old-id"]) == ({"order_id": 1}, "2")
+    assert duly.Client(own_server.url).queue("mail").counts().delayed == 1
+    # And back: the poller of one queue's consumers gives each job to its own queue.
+    status, said = bridge(*command_of("workerman", "drain", "--back"))
+    assert status == 0, said
+    queue.poll(time.time() + 7200)
+    got: list[object] = []
+    assert mail.consume(got.append)
+    assert got == [{"to": 2}]
 
 
 def test_payloads_of_think_queue_come_over_and_go_back(

@@ -24,6 +24,7 @@ JOB = [
     "attempts",
     "max_retries",
     "returns",
+    "redelivered",
     "error",
     "headers",
     "token",
@@ -180,9 +181,9 @@ def shown(value: Any) -> Any:
     if isinstance(value, list):
         return [shown(one) for one in value]
     if isinstance(value, duly.ReservedJob):
-        return {**{name: getattr(value, name) for name in JOB}, "raw": value.raw.decode()}
+        return {**{name: getattr(value, name) for name in JOB}, "raw": value.raw.decode(), "extra": dict(value.extra)}
     if isinstance(value, duly.JobView):
-        view = {**{name: getattr(value, name) for name in VIEW}, "raw": value.raw.decode()}
+        view = {**{name: getattr(value, name) for name in VIEW}, "raw": value.raw.decode(), "extra": dict(value.extra)}
         view["progress"] = shown(value.progress)
         return {**view, "token": value.token, "why": value.why} if isinstance(value, duly.Found) else view
     if isinstance(value, duly.Progress):

@@ -51,7 +51,7 @@ def test_the_command_is_a_function(
 
 
 def test_bridge_takes_over_the_jobs_of_another_queue(
-    start: Start, orders: duly.Queue, server: Server, prefix: str
+    start: Start, orders: duly.Queue, server: Server, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def bridge(mode: str, *more: str) -> tuple[int, str, str]:
         command = start("bridge", mode, "--from", "list", "--ready", f"{prefix}old", "--to", "orders", *more)
@@ -76,6 +76,11 @@ def test_bridge_takes_over_the_jobs_of_another_queue(
     status, _, err = bridge("drain", "--source", "redis://127.0.0.1:1")
     assert status == 1
     assert err.startswith("duly: bridge: ")
+    # A password on the command line is seen by every user of the machine.
+    monkeypatch.setenv("DULY_SOURCE_URL", "redis://127.0.0.1:1")
+    assert bridge("drain")[:2] == (1, "")
+    monkeypatch.setenv("DULY_SOURCE_URL", "")
+    assert bridge("dry-run")[0] == 0
     status, _, err = bridge("all")
     assert status == 2
     assert "dry-run" in err

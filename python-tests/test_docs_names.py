@@ -168,3 +168,20 @@ def test_only_what_is_marked_as_a_test_is_one_in_rust() -> None:
         async fn it_is_not() {}
     """
     assert OF_A_TEST_IN_RUST.findall(source) == ["it_is_marked", "it_is_marked_too"]
+
+
+def test_the_skins_have_the_same_files_but_for_those_that_the_page_lists() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    files = {
+        skin: {
+            str(file.relative_to(ROOT / skin / "src").with_suffix("")) for file in (ROOT / skin / "src").rglob("*.rs")
+        }
+        for skin in ("py-binding", "php-binding")
+    }
+    both = files["py-binding"] & files["php-binding"]
+    for skin, all_files in files.items():
+        row = re.search(rf"\| `{skin}` \|.* its own: (.*) \|", page)
+        assert row, skin
+        listed = re.findall(r"`([^`]+)`", row[1])
+        own = {file for file in all_files if {file, file.split("/")[0], file.split("/")[-1]} & set(listed)}
+        assert all_files - both == own, skin

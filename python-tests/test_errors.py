@@ -15,6 +15,7 @@ from support import Server
 def test_every_exception_is_a_duly_error_and_has_its_natural_parent() -> None:
     parents = {
         duly.InvalidArgumentError: ValueError,
+        duly.WrongServerError: duly.InvalidArgumentError,
         duly.TooLargeError: ValueError,
         duly.NotFoundError: LookupError,
         duly.UnreachableError: ConnectionError,
@@ -29,7 +30,7 @@ def test_every_exception_is_a_duly_error_and_has_its_natural_parent() -> None:
         assert issubclass(error, parents.get(error, Exception))
         assert getattr(duly, error.__name__) is error
         assert str(error("what it says")) == "what it says"
-    assert len(BY_KIND) == 25
+    assert len(BY_KIND) == 26
 
 
 def test_an_error_survives_pickling() -> None:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import duly
+from duly._runs import Runs
 from support import running, until
 
 if TYPE_CHECKING:
@@ -203,3 +204,31 @@ def test_a_failure_whose_on_failure_hook_outlives_the_timeout_is_logged(
     said = f"job {failed} (fails, attempt 1) of queue orders was interrupted behind its failure: ZeroDivisionError"
     with running(worker):
         until(lambda: said in caplog.text, "its failure is not logged")
+
+
+class LastRun:
+    """Stands in for an executor: notes whether the hooks of the failure were called."""
+
+    def __init__(self) -> None:
+        self.heard: list[bool] = []
+
+    def end(self, heard: bool) -> None:
+        self.heard.append(heard)
+
+
+def test_what_was_heard_of_one_job_is_not_said_of_the_next_one_at_its_address(queue: duly.Queue) -> None:
+    hooks, executor = Recorder(), LastRun()
+    runs = Runs([hooks])
+    addresses: set[int] = set()
+    for _ in range(200):
+        queue.push(1, max_retries=0)
+        job = queue.reserve()
+        assert job is not None
+        if id(job) in addresses:
+            runs.settle(executor, job)  # type: ignore[arg-type]
+            break
+        addresses.add(id(job))
+        runs.failed(job, ValueError("no"))  # nobody settles it, as in the tests of a program (duly.testing)
+        del job
+    assert executor.heard == [False]
+    assert len(hooks.calls) == len(addresses)

@@ -125,6 +125,28 @@ def test_the_sender_waits_for_the_slowest_and_memory_stays_bounded(client: duly.
     assert (tmp_path / "slow" / "f").read_bytes() == path.read_bytes()
 
 
+def test_who_sends_ends_what_senders_that_were_given_up_would_keep(client: duly.Client, tmp_path: Path) -> None:
+    replies = replies_of(client, "files")
+    with receiving(client, ["here"], tmp_path):
+        for name in ("given_up", "changed", "goes_on"):
+            with pytest.raises(MissingReceiversError):
+                sender(client, "here", "never", timeout=0.2).send(a_file(tmp_path, name, 10))
+        given_up = [one.name for one in replies.members()]
+        assert len(given_up) == 3
+        (tmp_path / "changed").write_bytes(b"another one")
+        with pytest.raises(MissingReceiversError):
+            sender(client, "here", "never", timeout=0.2).send(tmp_path / "changed")
+        assert len(replies.members()) == 3, "that of the old content has ended"
+        # Silent for longer than that; the one that goes on says what it needs to know again.
+        later = Sender(client, "files", ["here"], chunk_bytes=4 * KIB, abandoned=0)
+        later.send(a_file(tmp_path, "f", 10))
+        assert replies.members() == []
+        assert [client.topics_of(name) for name in given_up] == [[], [], []]
+    with receiving(client, ["here", "never"], tmp_path):
+        sender(client, "here", "never").send(tmp_path / "goes_on")
+    assert replies.members() == []
+
+
 def test_a_receiver_that_never_comes_is_named_and_may_come_later(client: duly.Client, tmp_path: Path) -> None:
     with receiving(client, ["here"], tmp_path):
         for size in (10, 100 * KIB):  # that waits for an answer, and for room

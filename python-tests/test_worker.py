@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from collections.abc import Callable
 
 import duly
@@ -246,3 +247,47 @@ def test_wrong_settings_are_refused(client: duly.Client) -> None:
     ):
         with pytest.raises(duly.InvalidArgumentError):
             wrong()
+
+
+@pytest.mark.parametrize("prefetch", [0, 3])
+def test_no_more_jobs_wait_in_a_worker_than_it_may_prefetch(
+    client: duly.Client, queue: duly.Queue, prefetch: int
+) -> None:
+    most = 0
+
+    def count(_job: duly.Job) -> None:
+        nonlocal most
+        most = max(most, queue.counts().reserved)
+
+    queue.push_many(duly.NewJob(n) for n in range(200))
+    worker = duly.Worker(client, ["q"], prefetch=prefetch)
+    worker.on(None, count)
+    with running(worker):
+        until(lambda: empty(queue), "the jobs did not run")
+    # Outcomes that are on their way are among them.
+    assert most <= 2 * (prefetch + 1)
+
+
+def test_a_job_without_a_timeout_has_that_of_its_worker(client: duly.Client, queue: duly.Queue) -> None:
+    own = queue.push(1, name="sleep", timeout=60, max_retries=0)
+    without = queue.push(2, name="sleep", max_retries=0)
+    worker = duly.Worker(client, ["q"], timeout=0.2, concurrency=2)
+    interrupted: list[str | None] = []
+
+    @worker.on("sleep")
+    def sleep(job: duly.Job) -> None:
+        try:
+            end = time.monotonic() + (1 if job.id == own else 60)
+            while time.monotonic() < end:
+                time.sleep(0.01)
+        except duly.JobInterrupted:
+            interrupted.append(job.interrupted)
+            raise
+
+    with running(worker) as reports:
+        until(lambda: queue.counts().failed == 1 and queue.find(own) is None, "they did not end")
+    found = queue.find(without)
+    assert found is not None
+    assert found.error == "ran longer than its timeout of 0.2 s"
+    assert interrupted == ["timed_out"]
+    assert reports[0].acked == 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# PHP's tests, the files side by side, because most of them wait: tools/phpunit.sh [phpunit's options]
+# PHP's tests, the files side by side, because most of them wait: tools/phpunit.sh [--think] [phpunit's options]
+# With --think those of the package for ThinkPHP; most of these need DULY_THINK_VENDOR, a folder with ThinkPHP.
 # Each file is a process with a server of its own. What it says is printed whole, when it ends.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -15,6 +16,12 @@ one_file() {
 }
 export -f one_file
 
+folder=php-tests
+if [ "${1:-}" = --think ]; then
+    folder=php-tests/think
+    set -- --verbose "${@:2}" # it says why a test was skipped
+fi
+
 # The longest ones first.
-wc -c php-tests/*Test.php | sort -rn | awk '$2 != "total" && $2 !~ /ConformanceTest/ { print $2 }' |
+wc -c $folder/*Test.php | sort -rn | awk '$2 != "total" && $2 !~ /ConformanceTest/ { print $2 }' |
     xargs -P "${DULY_TEST_PROCESSES:-4}" -I {} bash -c 'one_file "$@"' _ {} "$@"

@@ -13,6 +13,8 @@ packages=(
     php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
     phpunit php-codesniffer                 # PHP tests and style
     lua5.1 lua-check shellcheck             # the scripts as the server gets them, and these here
+    systemd                                 # reads the units of examples/deploy
+    zip unzip                               # the archives of a release
     valgrind                                # counts the instructions of the plain path (bench/guard.py)
 )
 python_at_least=11

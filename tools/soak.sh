@@ -24,7 +24,7 @@ steps() {
         cargo test "${shape[@]}" --test soak -- --nocapture a_million_jobs
     tests 'sizes: many findings of an audit' cargo test "${shape[@]}" --test soak -- --nocapture many_findings
     tests 'random steps for scripts and model' env DULY_MODEL_CASES=$((20000 * times)) \
-        cargo test "${cases[@]}" -- --nocapture model::differential model::locks model::schedules
+        cargo test "${cases[@]}" -- --nocapture model::differential model::locks model::schedules model::topics
     tests 'random texts and numbers' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${cases[@]}" -- any_ it_agrees_with_serde_json value::retry schedule::plan
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
@@ -44,6 +44,14 @@ steps() {
     needs skins tests 'random kills' env DULY_KILL_JOBS=$((200000 * times)) "${kills[@]}"
     needs skins tests 'random kills of workers that fire schedules' env DULY_KILL_SECONDS=$((300 * times)) \
         pytest --capture=no python-tests/test_schedule_kills.py
+    needs skins tests 'random kills and a clock that jumps' env DULY_KILL_SECONDS=$((300 * times)) \
+        pytest --capture=no python-tests/test_schedule_jumps.py
+    needs skins tests 'random kills of members of topics' env DULY_TOPIC_KILLS=$((1000 * times)) \
+        pytest --capture=no python-tests/test_topic_kills.py
+    if [ -n "${DULY_THINK_VENDOR:-}" ]; then
+        needs skins tests 'random kills of workers of ThinkPHP' env DULY_KILL_JOBS=$((10000 * times)) \
+            phpunit --configuration php-tests/phpunit.xml php-tests/think/KillsTest.php
+    fi
     needs skins tests 'random kills of bridges' env DULY_BRIDGE_KILLS=$((200 * times)) \
         pytest --capture=no python-tests/test_bridge_kills.py
     tests 'workers and faults on a machine that stalls' ./tools/stalling.py \

@@ -59,6 +59,7 @@ steps() {
     needs skins tests 'python: conformance' pytest python-tests/test_conformance.py
     check 'python: the wheel in an empty venv' ./tools/wheel.sh
     needs skins tests 'php: tests' ./tools/phpunit.sh
+    needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' ./tools/phpunit.sh --think
     needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
     needs skins tests 'docs: examples' pytest python-tests/test_docs_examples.py \
         --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup

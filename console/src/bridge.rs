@@ -17,12 +17,14 @@ const SAY_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Begin with `dry-run`. Then stop the old consumers, run `follow` beside the old producers, and change these to duly one by one. When none \
-is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree. With --back jobs go the other way.
+is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree. With --back jobs go the other way. If duly's \
+queues have partitions, say how many in each run.
 
 examples:
   duly bridge dry-run --from think-queue --queue orders --source redis://old:6379/0
   duly bridge follow  --from thinkphp --to orders --source redis://old:6379/0 --url redis://new:6379
   duly bridge follow  --back --from thinkphp --to orders --source redis://old:6379/0
+  duly bridge give-back --from thinkphp --to orders --source redis://old:6379/0
   duly bridge drain   --from list --ready tasks --to orders --name order.close")]
 pub(crate) struct Bridge {
     /// How to take over the jobs
@@ -31,13 +33,16 @@ pub(crate) struct Bridge {
     #[arg(long)]
     from: Kind,
     /// URL of the other queue's server [default: duly's server]
-    #[arg(long)]
+    #[arg(long, env = "DULY_SOURCE_URL", hide_env_values = true)]
     source: Option<String>,
     #[command(flatten)]
     target: Target,
     /// The other way: duly's jobs go into the keys of thinkphp, workerman or think-queue
     #[arg(long)]
     back: bool,
+    /// Number of partitions of duly's queues; the same in each run
+    #[arg(long, default_value_t = 1)]
+    partitions: u16,
     /// When a job counts as taken over: `none`, `wait:<n>` (so many replicas have it) or `fsync` (it is on the disk)
     #[arg(long, default_value = "none")]
     durability: Durability,
@@ -91,6 +96,8 @@ enum Mode {
     Drain,
     /// The same, and go on until Ctrl-C
     Follow,
+    /// Put back into duly what a bridge --back that was interrupted has left on its way
+    GiveBack,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
@@ -209,20 +216,25 @@ impl Bridge {
         let (into_old, into_duly) =
             if self.back { (self.durability, Durability::None) } else { (Durability::None, self.durability) };
         let target = self.target.builder().durability(into_duly).build()?;
-        let source = match &self.source {
+        let source = match self.source.as_ref().filter(|url| !url.is_empty()) {
             // It may be a cache that forgets: what it holds is still worth taking.
             Some(url) => Client::builder().url(url).allow_eviction(!self.back),
             None => self.target.builder(),
         };
         let source = source.durability(into_old).build()?;
-        let mut bridge = duly::Bridge::new(&source, &target, old);
-        if self.back {
+        let mut bridge = duly::Bridge::new(&source, &target, old).partitions(self.partitions)?;
+        if self.back || matches!(self.mode, Mode::GiveBack) {
             bridge = bridge.back()?;
         }
         let Output { out, err } = output;
         let mut progress = Progress { err, said_at: Instant::now(), said: None };
         let report = match self.mode {
             Mode::DryRun => bridge.count().await?,
+            Mode::GiveBack => {
+                let given = bridge.give_back().await?;
+                _ = writeln!(out, "{given}");
+                return Ok(DONE);
+            }
             Mode::Follow => bridge.follow(interrupted()?, |report| progress.say(report)).await?,
             Mode::Drain => {
                 let interrupted = interrupted()?;

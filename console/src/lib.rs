@@ -50,7 +50,9 @@ struct Target {
 
 impl Target {
     fn builder(&self) -> ClientBuilder {
-        Client::builder().url(&self.url).prefix(&self.prefix)
+        let builder = Client::builder().prefix(&self.prefix);
+        // An empty variable is none, as in every language.
+        if self.url.is_empty() { builder } else { builder.url(&self.url) }
     }
 
     fn client(&self) -> Result<Client, Error> {
@@ -94,6 +96,6 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut d
     });
     ended.unwrap_or_else(|error| {
         _ = writeln!(err, "duly: {error}");
-        if error.kind() == ErrorKind::InvalidArgument { USAGE } else { FAILED }
+        if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::WrongServer) { USAGE } else { FAILED }
     })
 }

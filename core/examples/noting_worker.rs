@@ -18,7 +18,10 @@ async fn main() -> Result<(), duly::Error> {
     let notes_url = std::env::var("NOTING_URL").unwrap_or_default();
     let notes = Client::builder().url(&notes_url).build()?.queue("notes")?;
     let lease = std::env::var("NOTING_LEASE").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(1.0);
-    Worker::builder(Client::builder().build()?) // DULY_URL says where
+    let work_builder = Client::builder(); // DULY_URL says where
+    let is_manual = std::env::var_os("NOTING_MANUAL_CLOCK").is_some();
+    let work_builder = if is_manual { work_builder.manual_clock() } else { work_builder };
+    Worker::builder(work_builder.build()?)
         .queue("orders", 1)
         .concurrency(4)
         .lease(Duration::from_secs_f64(lease))

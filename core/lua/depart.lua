@@ -2,14 +2,14 @@
 -- until a later call says that the other queue has them. A batch that is there already is the next one.
 -- Moves:   delayed | ready | failed -> gone, by way of `departing`.
 -- Replies: {sequence, or '' if there is nothing; the bridge's id for this queue; the state that they were in; `more` if the next call may find something; id, record,
---          what came back, score or '' of each job}; or `fenced` (another bridge has taken over), `format <n>`, `levels <list>`.
+--          what came back, score or '' of each job}; or `fenced <token>` (a bridge with this token has been here), `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
 --- include: call/meta
 if refused then return refused end
 local noted = redis.call('HMGET', departed, 'token', 'sequence', 'lane', 'state')
 local noted_token, sequence, noted_lane, noted_state = noted[1], noted[2], noted[3], noted[4]
 -- without: a bridge whose lock was lost goes on beside another one
-if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
+if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
 -- without: a foreign type under `departing` loses the jobs of a batch
 local waiting = redis.call('LLEN', departing)
 --- include: call/allow_growing

@@ -3,7 +3,7 @@
 -- Replies: a line a schedule: `moved` (another one has fired it, or it was changed), or `fired` with `pushed`, `skipped` or `replaced`
 --          for each slot; then a line `awaited <id>` for each job that was replaced and for whose result somebody may wait; or
 --          `format <n>`, `levels <list>`.
--- Cost:    O(log n) a job, at most 1,000 jobs a call. Right when sent twice: by then the next slot is another one.
+-- Cost:    O(log n) a job, at most 1,000 jobs and about 4 MiB a call. Right when sent twice: by then the next slot is another one.
 --- include: call/meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: a flag a schedule: `1`, or `0` if it was not as expected and nothing was done; or `superseded`, `forgotten`, `format <n>`,
 --          `levels <list>`.
--- Cost:    O(log n) a schedule, at most 100 a call.
+-- Cost:    O(log n) a schedule, at most 100 or about 4 MiB a call.
 --- include: call/once
 -- without: a late copy of a put brings a schedule back that was removed
 if earlier then return earlier end

@@ -4,8 +4,9 @@ use redis::Value;
 
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
-    Adopt, AdoptReply, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply, Key, Layout,
-    Levels, Numbering, Order, Publish, Published, QueueKeys, Reading, Renewal, Shape, Take, Taken, Target, Variant,
+    Adopt, AdoptReply, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply, GiveBack,
+    GiveBackReply, Key, Layout, Levels, Numbering, Order, Publish, Published, QueueKeys, Reading, Renewal, Shape, Take,
+    Taken, Target, Variant, Withdraw, is_published,
 };
 
 const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
@@ -95,7 +96,7 @@ impl Stage {
             Taken::Batch { sequence, kept_before, more, entries, .. } => {
                 Ok((sequence, kept_before, more, texts(entries)))
             }
-            Taken::Fenced => Err("fenced".to_owned()),
+            Taken::Fenced(_) => Err("fenced".to_owned()),
         }
     }
 
@@ -127,8 +128,29 @@ impl Stage {
             DepartReply::Batch { sequence, more, jobs, .. } => {
                 Ok((sequence, more, jobs.into_iter().map(|job| job.id).collect()))
             }
-            DepartReply::Fenced => Err("fenced".to_owned()),
+            DepartReply::Fenced(_) => Err("fenced".to_owned()),
         }
+    }
+}
+
+impl Stage {
+    fn give_back(&mut self, token: u64, sequence: Option<u64>) -> Result<GiveBackReply, String> {
+        let give = GiveBack { token: Digits(token), sequence: Digits(sequence.unwrap()) };
+        let request = give.with([]);
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), None);
+        let reply = self.server.run(&call).map_err(|error| error.to_string())?;
+        FromReply::decode(reply).map_err(|error| error.to_string())
+    }
+
+    fn publish(&mut self, sequence: u64, job: &str) -> Published {
+        let jobs = [(None, job.as_bytes().to_vec())];
+        let publish = Publish { target: "old", order: Order::Right, lane: "lane", sequence, jobs: &jobs };
+        Published::decode(self.server.run(&publish.call()).unwrap()).unwrap()
+    }
+
+    fn withdraw(&mut self, sequence: u64) -> bool {
+        let withdraw = Withdraw { target: "old", lane: "lane", sequence };
+        is_published(self.server.run(&withdraw.call()).unwrap()).unwrap()
     }
 }
 
@@ -227,26 +249,32 @@ fn what_stays_goes_back_to_where_workers_take_it() {
     assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d", "b"]);
     // More than one batch comes behind them: the oldest is the first to be taken.
     stage.server.command(&["LPUSH", "old", "e", "f", "g"]);
-    let (second, _, _, jobs) = stage.take(&list(), 1, None, 2).unwrap();
-    assert_eq!(jobs, ["b", "d"]);
-    let (third, _, _, jobs) = stage.take(&list(), 1, Some(&finished(second, &[1, 2])), 3).unwrap();
-    assert_eq!(jobs, ["e", "f", "g"]);
+    let (second, kept, _, jobs) = stage.take(&list(), 1, None, 2).unwrap();
+    assert_eq!((kept, jobs), (2, vec!["e".to_owned(), "f".to_owned()]));
+    // What was behind a batch, and what was before it, is where it was.
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["g", "d", "b"]);
+    let (third, kept, _, jobs) = stage.take(&list(), 1, Some(&finished(second, &[1])), 3).unwrap();
+    assert_eq!((kept, jobs), (3, vec!["g".to_owned()]));
     assert_eq!(stage.take(&list(), 1, Some(&finished(third, &[])), 3).unwrap().3.len(), 0);
-    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d", "b"]);
-    // A worker takes one, and two come: none of them is taken for the one that is gone.
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d", "b", "e"]);
+    // A worker takes one, and another one comes: it is not taken for the one that is gone.
     stage.server.command(&["RPOP", "old"]);
     stage.server.command(&["LPUSH", "old", "h"]);
-    let (fourth, _, _, jobs) = stage.take(&list(), 1, None, 9).unwrap();
-    assert_eq!(jobs, ["d", "h"]);
+    let (fourth, kept, _, jobs) = stage.take(&list(), 1, None, 9).unwrap();
+    assert_eq!((kept, jobs), (2, vec!["h".to_owned()]));
     stage.take(&list(), 1, Some(&finished(fourth, &[1])), 9).unwrap();
-    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d"]);
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["d", "b", "h"]);
+    // Somebody has taken the newest of them: all are read anew.
+    stage.server.command(&["LREM", "old", "1", "d"]);
+    assert_eq!(stage.take(&list(), 1, None, 1).unwrap().3, ["h"]);
+    stage.server.command(&["DEL", "{old}:duly:in_flight"]);
     // The next bridge reads what stayed, and says so.
-    assert_eq!(stage.take(&list(), 2, None, 9).unwrap().3, ["d"]);
+    assert_eq!(stage.take(&list(), 2, None, 9).unwrap().3, ["b"]);
 }
 
 #[test]
 fn a_foreign_type_beside_the_old_key_loses_no_batch() {
-    for name in ["{old}:duly:in_flight", "{old}:duly:aside", "{old}:duly:state"] {
+    for name in ["{old}:duly:in_flight", "{old}:duly:state"] {
         let mut stage = Stage::new();
         stage.server.command(&["LPUSH", "old", "a"]);
         stage.server.command(&["SET", name, "foreign"]);
@@ -332,14 +360,95 @@ fn a_foreign_type_loses_no_job_that_goes_back() {
 #[test]
 fn a_batch_goes_into_the_other_queue_once() {
     let mut stage = Stage::new();
-    let mut publish = |sequence, job: &str| {
-        let jobs = [(None, job.as_bytes().to_vec())];
-        let publish = Publish { target: "old", order: Order::Right, lane: "lane", sequence, jobs: &jobs };
-        Published::decode(stage.server.run(&publish.call()).unwrap()).unwrap()
-    };
-    assert_eq!(publish(5, "a"), Published::In);
-    assert_eq!(publish(5, "a"), Published::In);
-    assert_eq!(publish(4, "b"), Published::Behind(5));
-    assert_eq!(publish(6, "c"), Published::In);
+    assert_eq!(stage.publish(5, "a"), Published::In);
+    assert_eq!(stage.publish(5, "a"), Published::In);
+    assert_eq!(stage.publish(4, "b"), Published::Behind(5));
+    assert_eq!(stage.publish(6, "c"), Published::In);
     assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["c", "a"]);
+}
+
+#[test]
+fn a_batch_that_was_withdrawn_never_comes_and_one_that_is_in_stays_there() {
+    let mut stage = Stage::new();
+    assert!(!stage.withdraw(5));
+    assert!(!stage.withdraw(5));
+    assert_eq!(stage.publish(5, "late"), Published::Behind(6));
+    assert_eq!(stage.publish(7, "a"), Published::In);
+    assert!(stage.withdraw(7));
+    // What comes behind a withdrawn batch is no copy of it.
+    assert!(!stage.withdraw(8));
+    assert_eq!(stage.publish(10, "b"), Published::In);
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["b", "a"]);
+}
+
+#[test]
+fn what_is_given_back_is_where_it_was_and_comes_once() {
+    let mut stage = Stage::new();
+    let all = ["a", "b", "c"];
+    let jobs: Vec<_> = all.iter().map(|id| (*id, Target::Ready, &b"2;3;x"[..])).collect();
+    stage.adopt(1, &jobs).unwrap();
+    let keys = stage.spell(Key::Keys);
+    let (jobs, returned, wake) = (stage.spell(Key::Jobs), stage.spell(Key::Returned), stage.spell(Key::Wake));
+    stage.server.command(&["HSET", &jobs, "a", "5;5;1;0;k{\"data\":1}"]);
+    stage.server.command(&["HSET", &keys, "k", "a"]);
+    stage.server.command(&["DEL", &wake]);
+    let (first, _, _) = stage.depart(2, None, 2, None).unwrap();
+    assert_eq!(stage.give_back(1, first).unwrap(), GiveBackReply::Fenced(2));
+    assert_eq!(stage.give_back(2, first.map(|sequence| sequence - 1)).unwrap(), GiveBackReply::Given(0));
+    assert_eq!(stage.give_back(2, first).unwrap(), GiveBackReply::Given(2));
+    assert_eq!(stage.give_back(2, first).unwrap(), GiveBackReply::Given(0));
+    let ready = stage.keys.spell_ready(5);
+    assert_eq!(stage.lines(&["LRANGE", &ready, "0", "-1"]), all);
+    assert_eq!(stage.lines(&["HGETALL", &keys]), ["k", "a"]);
+    assert_eq!((stage.number(&["HLEN", &returned]), stage.number(&["LLEN", &wake])), (3, 1));
+    // The next batch is another one than that which never came.
+    let (second, _, _) = stage.depart(2, None, 2, None).unwrap();
+    assert!(second.unwrap() > first.unwrap() + 1);
+    assert_eq!(stage.give_back(2, first).unwrap(), GiveBackReply::Given(0));
+
+    // Meanwhile its key and its id belong to others.
+    stage.server.command(&["HSET", &jobs, "other", "5;5;1;0;k{\"data\":1}", "b", "{\"data\":2}"]);
+    stage.server.command(&["HSET", &keys, "k", "other"]);
+    assert_eq!(stage.give_back(2, second).unwrap(), GiveBackReply::Given(2));
+    let failed = stage.spell(Key::Failed);
+    assert_eq!(stage.lines(&["ZRANGE", &failed, "0", "-1"]), ["a"]);
+    assert!(stage.lines(&["HMGET", &returned, "a"])[0].starts_with("2;3;its key belongs to another job"));
+    let given = format!("b.{}", second.unwrap());
+    assert_eq!(stage.lines(&["LRANGE", &ready, "0", "-1"]), [given.as_str(), "c"]);
+    assert_eq!(stage.lines(&["HMGET", &keys, "k"]), ["other"]);
+}
+
+#[test]
+fn delayed_and_failed_jobs_are_given_back_with_their_times() {
+    for (state, target, score) in [("delayed", Target::Due(FAR_MS), FAR_MS), ("failed", Target::Failed, 0)] {
+        let mut stage = Stage::new();
+        stage.adopt(1, &[("a", target, b"")]).unwrap();
+        let (set, wake) =
+            (stage.spell(if state == "delayed" { Key::Delayed } else { Key::Failed }), stage.spell(Key::Wake));
+        let before = stage.lines(&["ZRANGE", &set, "0", "-1", "WITHSCORES"]);
+        stage.server.command(&["DEL", &wake]);
+        let (sequence, _, _) = stage.depart_from(state, 2, None, 9, None).unwrap();
+        assert_eq!(stage.give_back(2, sequence).unwrap(), GiveBackReply::Given(1));
+        assert_eq!(stage.lines(&["ZRANGE", &set, "0", "-1", "WITHSCORES"]), before, "{state}");
+        assert_eq!(stage.number(&["LLEN", &wake]), i64::from(score > 0), "{state}");
+    }
+}
+
+#[test]
+fn a_foreign_type_gives_no_batch_back_by_half() {
+    for name in ["delayed", "returned", "failed", "keys", "ready:5", "jobs"] {
+        let mut stage = Stage::new();
+        stage.adopt(1, &[("a", Target::Ready, b"1;1;x"), ("b", Target::Ready, b"")]).unwrap();
+        let (sequence, _, _) = stage.depart(1, None, 9, None).unwrap();
+        let key = stage.spell(Key::Jobs).replace("jobs", name);
+        stage.server.command(&["DEL", &key]);
+        stage.server.command(&["SET", &key, "foreign"]);
+        assert!(stage.give_back(1, sequence).is_err(), "{name}");
+        let departing = stage.spell(Key::Departing);
+        assert_eq!(stage.number(&["LLEN", &departing]), 8, "{name}");
+        if name != "jobs" {
+            let jobs = stage.spell(Key::Jobs);
+            assert_eq!(stage.number(&["EXISTS", &jobs]), 0, "{name}");
+        }
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -28,6 +29,8 @@ const MEMBERS: [(&str, &str); 4] = [("a", "s"), ("b", "s"), ("c", "c"), ("d", "c
 const AGE_MS: u64 = 1_000_000;
 const MOST: u64 = 1000;
 const MOST_BYTES: u64 = 1_000_000;
+/// So much of what a member has pulled goes to another one with one call.
+const MOST_HANDED: usize = 1000;
 const NEVER_MS: u64 = 3_600_000;
 const MANUAL: Variant = Variant { clock: Clock::Manual, shape: Shape::Plain, extent: Extent::Usual };
 
@@ -78,6 +81,8 @@ enum Numbered {
 
 #[derive(Debug, Clone, Default)]
 struct Subscription {
+    /// Which one of its name it is.
+    made: u64,
     /// The first message that it has not read.
     floor: u64,
     /// The last one that was pulled.
@@ -108,6 +113,8 @@ struct State {
     messages: Vec<(u64, u64)>,
     first: u64,
     calls: u64,
+    /// How many subscriptions were made.
+    made: u64,
     bounds: Option<[u64; 3]>,
     subscriptions: BTreeMap<&'static str, Subscription>,
     members: BTreeMap<usize, Member>,
@@ -168,7 +175,9 @@ impl State {
         let is_new = !self.subscriptions.contains_key(name);
         if is_new {
             let floor = if from_earliest { self.first } else { self.last() + 1 };
-            self.subscriptions.insert(name, Subscription { floor, at: floor - 1, ..Subscription::default() });
+            self.made += 1;
+            let of = Subscription { made: self.made, floor, at: floor - 1, ..Subscription::default() };
+            self.subscriptions.insert(name, of);
             self.cut_off.remove(name);
         }
         let known = self.members.remove(&member);
@@ -211,19 +220,23 @@ impl State {
     }
 
     fn unsubscribe(&mut self, member: usize) -> UnsubscribeReply {
-        if self.members.remove(&member).is_none() {
+        if !self.members.contains_key(&member) {
             return UnsubscribeReply::Stranger;
         }
         let (_, name) = MEMBERS[member];
-        let heir = self.members.keys().copied().find(|other| MEMBERS[*other].1 == name);
+        let heir = self.members.keys().copied().find(|other| *other != member && MEMBERS[*other].1 == name);
         if let Some(heir) = heir {
-            for one in self.subscriptions.get_mut(name).into_iter().flat_map(|of| of.pulled.values_mut()) {
-                if one.by == member {
-                    (one.by, one.is_inherited) = (heir, true);
-                }
+            let pulled = self.subscriptions.get_mut(name).into_iter().flat_map(|of| of.pulled.values_mut());
+            let handed: Vec<_> = pulled.filter(|one| one.by == member).take(MOST_HANDED).collect();
+            let is_all = handed.len() < MOST_HANDED;
+            handed.into_iter().for_each(|one| (one.by, one.is_inherited) = (heir, true));
+            if !is_all {
+                return UnsubscribeReply::More;
             }
+            self.members.remove(&member);
             return UnsubscribeReply::Left;
         }
+        self.members.remove(&member);
         self.subscriptions.remove(name);
         self.cut_off.remove(name);
         self.first = self.first.max(self.lowest().unwrap_or(0));
@@ -346,7 +359,7 @@ impl State {
             fields.extend(one.is_short.map(|_| format!("lease:{name}")));
             fields.extend(one.got.as_ref().map(|_| format!("got:{name}")));
         }
-        fields.extend(self.subscriptions.keys().map(|name| format!("at:{name}")));
+        fields.extend(self.subscriptions.keys().flat_map(|name| [format!("at:{name}"), format!("tag:{name}")]));
         fields.extend(self.cut_off.keys().map(|name| format!("cut:{name}")));
         fields
     }
@@ -409,6 +422,7 @@ impl<'s> Real<'s> {
                     subscription: subscription.to_owned(),
                     from_earliest: Digits((*from_earliest).into()),
                     default_age_ms: AGE_MS,
+                    tag: format!("tag{}", number.unwrap_or_default()),
                 };
                 self.run(subscribe, [], number)
             }
@@ -450,8 +464,8 @@ impl<'s> Real<'s> {
         self.run(script, [], None)
     }
 
-    fn ack(&mut self, member: usize, ids: &[String]) -> Membership<u64> {
-        let ack = Ack { member: MEMBERS[member].0.to_owned() };
+    fn ack(&mut self, member: usize, tag: &str, ids: &[String]) -> Membership<u64> {
+        let ack = Ack { member: MEMBERS[member].0.to_owned(), tag: tag.to_owned() };
         Membership::decode(self.run(ack, ids.iter().map(String::as_bytes), None).unwrap()).unwrap()
     }
 
@@ -472,7 +486,8 @@ impl<'s> Real<'s> {
 
     fn fields(&mut self) -> BTreeSet<String> {
         let fields = self.words(&["HKEYS"], Key::Topic).into_iter();
-        fields.filter(|field| !["gone_bytes", "look_at"].contains(&field.as_str())).collect()
+        let spares_looks = |field: &String| field.starts_with("look") || field == "gone_bytes";
+        fields.filter(|field| !spares_looks(field)).collect()
     }
 
     /// The ids of the stream on which members wait.
@@ -492,13 +507,21 @@ impl<'s> Real<'s> {
     }
 }
 
+/// What a member has pulled last, and from which subscription: as the script says it, and as the model does.
+struct LastPull {
+    pull: OnePull,
+    given: Vec<u64>,
+    tag: Arc<str>,
+    made: u64,
+}
+
 /// Both do the same.
 struct Pair<'a> {
     real: Real<'a>,
     model: State,
     now: u64,
     pulls: u64,
-    last_pull: BTreeMap<usize, (OnePull, Vec<u64>)>,
+    last_pull: BTreeMap<usize, LastPull>,
     /// Those that were made, with what the last one gave.
     made: Vec<(u64, Numbered)>,
     last_reply: Value,
@@ -570,7 +593,9 @@ impl Pair<'_> {
                     return Err(format!("calls {} of {}, more {}", found.calls, self.model.calls, found.has_more));
                 }
                 let given = given.into_iter().map(|(number, _)| number).collect();
-                self.last_pull.insert(pull.member, (pull, given));
+                let tag = found.messages.first().map(|one| Arc::clone(&one.tag)).unwrap_or_default();
+                let made = self.model.subscriptions[MEMBERS[pull.member].1].made;
+                self.last_pull.insert(pull.member, LastPull { pull, given, tag, made });
             }
             (expected, found) => return Err(format!("the model says {expected:?}, the script {found:?}")),
         }
@@ -600,16 +625,22 @@ impl Pair<'_> {
                 self.pull(OnePull { member, most, max_bytes, is_short, call: self.pulls, is_again: false })
             }
             Step::PullAgain(member) => {
-                let Some((pull, _)) = self.last_pull.get(&member) else { return Ok(()) };
-                self.pull(OnePull { is_again: true, ..pull.clone() })
+                let Some(last) = self.last_pull.get(&member) else { return Ok(()) };
+                self.pull(OnePull { is_again: true, ..last.pull.clone() })
             }
             Step::Ack { member, every } => {
-                let Some((_, given)) = self.last_pull.get(&member) else { return Ok(()) };
-                let numbers: Vec<_> = given.iter().copied().step_by(every).collect();
+                let Some(last) = self.last_pull.get(&member) else { return Ok(()) };
+                let numbers: Vec<_> = last.given.iter().copied().step_by(every).collect();
                 let ids: Vec<_> =
                     numbers.iter().map(|number| format!("{}-{number}", self.model.of(*number).0)).collect();
-                let found = self.real.ack(member, &ids);
+                let found = self.real.ack(member, &last.tag, &ids);
                 let expected = match self.model.membership(member) {
+                    // A late copy, or an ack of who does not know yet that there is another subscription of this name.
+                    Membership::Member(())
+                        if !numbers.is_empty() && self.model.subscriptions[MEMBERS[member].1].made != last.made =>
+                    {
+                        Membership::Member(0)
+                    }
                     Membership::Member(()) => Membership::Member(self.model.ack(member, &numbers)),
                     Membership::Stranger => Membership::Stranger,
                     Membership::CutOff(cut) => Membership::CutOff(cut),
@@ -751,7 +782,7 @@ fn a_server_without_memory_lets_members_come_back_and_read() {
     let PullReply(mut pulled) = PullReply::decode(real.pull(&one_pull(0)).unwrap()).unwrap();
     let Ok(Membership::Member(pulled)) = pulled.remove(0) else { panic!("{pulled:?}") };
     let ids: Vec<_> = pulled.messages.into_iter().map(|message| message.id).collect();
-    assert_eq!(real.ack(0, &ids), Membership::Member(5));
+    assert_eq!(real.ack(0, "", &ids), Membership::Member(5), "an older version knows no tag");
     assert_eq!(real.told().messages, 0);
 }
 
@@ -813,6 +844,52 @@ fn a_topic_of_a_newer_format_is_refused() {
     assert!(pulled[0].as_ref().is_err_and(|error| error.kind() == crate::ErrorKind::FormatTooNew), "{pulled:?}");
 }
 
+#[test]
+fn what_a_member_leaves_goes_to_another_one_by_the_thousand() {
+    let pull = |member, most| Step::Pull { member, most, max_bytes: 1_000_000, is_short: false };
+    let subscribe = |member| Step::Subscribe { member, from_earliest: false };
+    let bound = Step::Bound { age: AGE_MS, messages: 5 * MOST, bytes: MOST_BYTES };
+    // Fewer than a thousand in one pull, and these acked: a pull looks at so many that others have pulled.
+    let begins = |each: usize| {
+        let twice = [Step::Publish(vec![1; each]), pull(0, each)];
+        [&[bound.clone(), subscribe(0), subscribe(1)][..], &twice, &twice].concat()
+    };
+    let agrees = |case, each, ends: &[Step]| agrees(&mut Server::start(), case, &[&begins(each), ends].concat());
+    let (leave, ack) = (|| Step::Unsubscribe(0), || Step::Ack { member: 1, every: 1 });
+    assert_eq!(agrees(0, 900, &[leave(), leave(), pull(1, 999), ack(), pull(1, 999), ack(), leave()]), Ok(()));
+    // The first call cannot know that it has the last of them.
+    assert_eq!(agrees(1, 500, &[leave(), leave(), pull(1, 999), ack(), pull(1, 9), leave()]), Ok(()));
+    // Its program ends behind the first call, and another one goes on; a copy of that call comes late.
+    let ends = [leave(), Step::Again, pull(1, 400), pull(0, 300), leave(), Step::Late, leave(), ack(), leave()];
+    assert_eq!(agrees(2, 900, &ends), Ok(()));
+    // Also if the last pull has seen a thousand that were leased, and the next one was to begin behind them.
+    let third = [Step::Publish(vec![1]), pull(0, 1)];
+    assert_eq!(agrees(4, 600, &[&third[..], &[leave(), leave(), pull(1, 999)]].concat()), Ok(()));
+    // The last one of a subscription hands over nothing.
+    assert_eq!(agrees(3, 900, &[Step::Unsubscribe(1), leave()]), Ok(()));
+}
+
+#[test]
+fn an_ack_of_an_earlier_subscription_takes_nothing_of_a_newer_one() {
+    let pull = |member| Step::Pull { member, most: 9, max_bytes: 1000, is_short: false };
+    let ack = || Step::Ack { member: 2, every: 1 };
+    let subscribe = |member, from_earliest| Step::Subscribe { member, from_earliest };
+    let steps = [
+        subscribe(0, true),
+        subscribe(2, true),
+        Step::Publish(vec![1; 3]),
+        pull(2),
+        Step::Unsubscribe(2),
+        subscribe(2, true),
+        subscribe(3, true),
+        pull(3),
+        ack(),
+        pull(3),
+        ack(),
+    ];
+    assert_eq!(agrees(&mut Server::start(), 0, &steps), Ok(()));
+}
+
 /// What members had pulled goes with them, and their names.
 #[test]
 fn who_leaves_or_is_forgotten_leaves_no_consumer() {
@@ -830,7 +907,7 @@ fn who_leaves_or_is_forgotten_leaves_no_consumer() {
     real.subscribe(1);
     real.pull(&OnePull { call: 9, ..one_pull(1) }).unwrap();
     let ids: Vec<_> = (1..=2).map(|number| format!("{START}-{number}")).collect();
-    real.ack(0, &ids);
+    real.ack(0, "", &ids);
     let now = START + 5000;
     real.server.set_clock(&real.keys, now);
     real.pull(&OnePull { call: 10, ..one_pull(1) }).unwrap();

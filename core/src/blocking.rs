@@ -5,13 +5,17 @@
 //! A call that waits asks its [`Interrupt`] ten times a second whether to give up, which is how Ctrl-C reaches Python and
 //! signals reach PHP.
 
+mod consumer;
 mod lock;
 mod long_push;
 #[doc(hidden)] // for the skins
 pub mod process;
+#[doc(hidden)] // for the skins
+pub mod supervision;
 mod topic;
 mod worker;
 
+pub use consumer::{Consumer, Delivery};
 pub use lock::Lock;
 #[doc(hidden)] // for the skins
 pub use long_push::LongPush;
@@ -28,7 +32,7 @@ use crate::operate::{
 };
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
-    ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, ReserveOptions, Selection,
+    ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, Renewal, ReserveOptions, Selection,
     Settlement, batches, check_queue_or_part, client_closed,
 };
 use crate::value::data::Data;
@@ -113,6 +117,15 @@ impl Client {
             return Err(client_closed());
         }
         self.shared.made.get(|| self.shared.builder.clone().build())
+    }
+
+    /// Any call on the client, waited for.
+    pub fn wait_for<T, I: Interrupt, F: Future<Output = Result<T, Error>>>(
+        &self,
+        call: impl FnOnce(Arc<crate::queue::Client>) -> F,
+        interrupt: &mut I,
+    ) -> Result<T, I::Error> {
+        block_on(call(self.inner()?), || interrupt.check())
     }
 
     /// One round trip to the server.
@@ -400,6 +413,11 @@ impl Job {
     pub fn progress<I: Interrupt>(&self, fraction: f64, text: &str, interrupt: &mut I) -> Result<(), I::Error> {
         let part = self.part()?;
         block_on(part.note_progress(&self.job, fraction, text), || interrupt.check())
+    }
+
+    /// See [`crate::Job::renew`].
+    pub fn renew(&self, lease: Duration) -> Result<Renewal, Error> {
+        Renewal::of(&self.job, &self.part()?, lease)
     }
 
     /// See [`crate::Job::extend`].

@@ -12,6 +12,7 @@
 //! | `package.rs` | what they keep of a job, and what duly makes of it |
 //! | `celery.rs`, `gmq.rs` | what Celery and gmq keep of a job |
 //! | `instant.rs` | moments as text |
+//! | `over.rs` | the way over |
 //! | `back.rs` | the way back: `thinkphp`, `workerman` and `think_queue` |
 //! | `report.rs` | what was counted |
 
@@ -20,26 +21,20 @@ mod celery;
 mod gmq;
 mod instant;
 mod old_queue;
+mod over;
 mod package;
 mod report;
 
 pub use old_queue::{OldQueue, OldState, ScoreUnit};
-pub use report::{BridgeReport, LaneReport, PushedCounts};
+pub use report::{BridgeReport, GivenBack, LaneReport, PushedCounts};
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use self::old_queue::Lane;
-use self::package::{Fate, Moved};
 use crate::connection::Backoff;
-use crate::lock::{Lock, LockOptions};
-use crate::process::host;
-use crate::queue::Client;
-use crate::script::{self, Adopt, AdoptReply, Declared, Digits, Entries, Finished, Take, Taken, Target};
-use crate::value::durability::Durability;
+use crate::lock::Lock;
+use crate::queue::{Client, MAX_PARTITIONS};
 use crate::value::error::{Error, ErrorKind};
-use crate::value::time::Millis;
 
 /// What one batch has at most: jobs, and bytes but for the last job.
 const BATCH_JOBS: usize = 500;
@@ -69,70 +64,49 @@ pub struct Bridge {
     target: Client,
     old: OldQueue,
     is_back: bool,
-}
-
-/// How far this bridge is with a lane.
-struct Progress {
-    /// Its name, which is kept beside its key.
-    id: String,
-    /// One bridge at a time; its token tells the old server which one that is.
-    lock: Lock,
-    /// The batch that is in, which the next call says.
-    finished: Option<Finished>,
-    /// Are there no more notices than jobs, but for those that came since?
-    is_trimmed: bool,
-    /// How many entries of those that it has dropped are counted.
-    dropped: u64,
-}
-
-/// When a part of a batch was stored.
-enum Stored {
-    Now,
-    /// By a call that nobody has heard the answer of.
-    Before,
-    /// A later one, of this sequence, is in.
-    Behind(u64),
+    /// How many parts each of duly's queues has.
+    partitions: u16,
 }
 
 impl Bridge {
     /// From the server of `source` to that of `target`, which may be the same.
     pub fn new(source: &Client, target: &Client, old: OldQueue) -> Self {
-        Self { source: source.clone(), target: target.clone(), old, is_back: false }
+        Self { source: source.clone(), target: target.clone(), old, is_back: false, partitions: 1 }
+    }
+
+    /// Duly's queues have this many partitions (1 to 256), as those of [`Client::partitioned_queue`]. It must be the same in each run.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub fn partitions(mut self, count: u16) -> Result<Self, Error> {
+        if count == 0 || count > MAX_PARTITIONS {
+            return Err(Error::invalid(format!("a queue has 1 to {MAX_PARTITIONS} partitions, not {count}")));
+        }
+        self.partitions = count;
+        Ok(self)
+    }
+
+    /// The name of the part that the `at`-th job of a batch goes into: the same whenever the batch is read.
+    fn part(&self, queue: &str, at: usize) -> String {
+        match self.partitions {
+            1 => queue.to_owned(),
+            count => format!("{queue}/{}", at % usize::from(count)),
+        }
     }
 
     /// Counts what is there and reads all of it, and moves nothing: says what would become of it.
     ///
     /// Errors: those of any call.
     pub async fn count(&self) -> Result<BridgeReport, Error> {
-        if self.is_back {
-            return self.count_back().await;
-        }
-        let mut report = self.begin().await?;
-        for (index, lane) in self.old.lanes.iter().enumerate() {
-            let mut from = 0;
-            loop {
-                let look = lane.reading.look(from, BATCH_JOBS, BATCH_BYTES);
-                let reply = self.source.run("bridge", &look, Durability::None).await?;
-                let (seen, entries) = lane.reading.looked(reply)?;
-                if seen == 0 {
-                    break;
-                }
-                from += seen;
-                let now = self.now(lane).await?;
-                report.lanes[index].dropped += (seen - entries.len()) as u64;
-                for (entry, score) in entries {
-                    report.note_fate(index, &Fate::read(&self.old, lane, entry, score, "0", now));
-                }
-            }
-        }
-        report.is_dry = true;
-        Ok(report)
+        if self.is_back { self.count_back().await } else { self.count_over().await }
     }
 
     /// Takes over all that is there now, and ends. `progress` hears of each batch.
     ///
-    /// Errors: `Locked` if another bridge of these keys runs; `LeaseLost` if one has taken over; `TooLarge` if more failed jobs come
-    /// than the queue keeps; those of any call. What was taken out and not stored by then waits beside the old queue's keys: run it again.
+    /// A key whose failed jobs have no room in `failed` waits for that with the rest of its jobs, and the report says so; all other
+    /// keys come over.
+    ///
+    /// Errors: `Locked` if another bridge of these keys runs, or one did whose token is larger; `LeaseLost` if one has taken over; those
+    /// of any call. What was taken out and not stored by then waits beside the old queue's keys: run it again.
     pub async fn drain(&self, progress: impl FnMut(&BridgeReport)) -> Result<BridgeReport, Error> {
         let mut report = self.begin().await?;
         self.run(&mut report, progress, None).await?;
@@ -196,23 +170,22 @@ impl Bridge {
         self.end(report).await
     }
 
-    async fn begin(&self) -> Result<BridgeReport, Error> {
+    /// Until there is nothing left, or, if there is such a thing, until `ends` says so.
+    async fn run(
+        &self,
+        report: &mut BridgeReport,
+        progress: impl FnMut(&BridgeReport),
+        ends: Option<&(dyn Fn() -> bool + Sync)>,
+    ) -> Result<(), Error> {
         if self.is_back {
-            return self.begin_back().await;
+            self.run_back(report, progress, ends).await
+        } else {
+            self.run_over(report, progress, ends).await
         }
-        let mut report = BridgeReport::default();
-        for lane in &self.old.lanes {
-            let mut counts = [0; 3];
-            let order = lane.reading.order;
-            let (slot, lengths) = script::old_length(lane.key(), order);
-            for (count, length) in counts.iter_mut().zip(lengths) {
-                *count = script::length(self.source.command("bridge", slot, length).await?)?;
-            }
-            let [length, in_flight, aside] = counts;
-            let in_flight = if order.has_scores() { in_flight / 2 } else { in_flight };
-            report.lanes.push(LaneReport::new(lane, length + aside, in_flight));
-        }
-        Ok(report)
+    }
+
+    async fn begin(&self) -> Result<BridgeReport, Error> {
+        if self.is_back { self.begin_back().await } else { self.begin_over().await }
     }
 
     async fn end(&self, mut report: BridgeReport) -> Result<BridgeReport, Error> {
@@ -228,224 +201,25 @@ impl Bridge {
         }
         Ok(report)
     }
+}
 
-    /// Until all lanes are empty, or, if there is such a thing, until `ends` says so.
-    async fn run(
-        &self,
-        report: &mut BridgeReport,
-        progress: impl FnMut(&BridgeReport),
-        ends: Option<&(dyn Fn() -> bool + Sync)>,
-    ) -> Result<(), Error> {
-        if self.is_back {
-            return self.run_back(report, progress, ends).await;
-        }
-        let mut lanes = Vec::new();
-        let run = async {
-            for lane in &self.old.lanes {
-                lanes.push(self.enter(lane).await?);
-            }
-            self.move_all(report, progress, ends, &mut lanes).await?;
-            // A copy of a call that comes late is to move nothing any more, and what stays in the old queue is to be there.
-            for (lane, progress) in self.old.lanes.iter().zip(&lanes) {
-                while matches!(self.take(lane, progress, 0, None).await?, Taken::Batch { more: true, .. }) {}
-            }
-            Ok(())
-        };
-        let ended = run.await;
-        for progress in &lanes {
-            // It is given up in the background else, or ends by itself.
-            _ = progress.lock.release().await;
-        }
-        ended
+/// What it says when the other side knows a token that is larger than this bridge's. `has_taken`: it had let this bridge in before.
+/// `key`: where that token is.
+fn fenced(lock: &Lock, known: u64, has_taken: bool, of: &str, key: &str) -> Error {
+    let ours = lock.token();
+    if has_taken {
+        let message = format!("another bridge of {of} has taken over: its token is {known}, and this one's {ours}");
+        return Error::new(ErrorKind::LeaseLost, message).during("bridge");
     }
-
-    async fn move_all(
-        &self,
-        report: &mut BridgeReport,
-        mut progress: impl FnMut(&BridgeReport),
-        ends: Option<&(dyn Fn() -> bool + Sync)>,
-        lanes: &mut [Progress],
-    ) -> Result<(), Error> {
-        loop {
-            let mut more = false;
-            for (index, lane) in self.old.lanes.iter().enumerate() {
-                more |= self.batch(report, index, lane, &mut lanes[index]).await?;
-                if more || report.trouble.is_some() {
-                    report.trouble = None;
-                    progress(report);
-                }
-            }
-            if ends.map_or(!more, |ends| ends()) {
-                return Ok(());
-            }
-            if !more {
-                tokio::time::sleep(LOOK_AGAIN).await;
-            }
-        }
-    }
-
-    /// One batch of a lane. Says whether there may be another one.
-    async fn batch(
-        &self,
-        report: &mut BridgeReport,
-        index: usize,
-        lane: &Lane,
-        progress: &mut Progress,
-    ) -> Result<bool, Error> {
-        let mut above = None;
-        'again: loop {
-            let taken = self.take(lane, progress, BATCH_JOBS, above).await?;
-            if let Taken::Batch { dropped, .. } = taken {
-                report.lanes[index].dropped += dropped.saturating_sub(progress.dropped);
-                progress.dropped = dropped;
-            }
-            let (sequence, id, kept_before, more, entries) = match taken {
-                Taken::Batch { sequence: Some(sequence), lane, kept_before, more, entries, .. } => {
-                    (sequence, lane, kept_before, more, entries)
-                }
-                Taken::Batch { more, .. } => {
-                    progress.finished = None;
-                    if !progress.is_trimmed {
-                        self.trim_notices(lane, progress).await?;
-                    }
-                    return Ok(more);
-                }
-                Taken::Fenced => {
-                    let message = "another bridge of these keys has taken over";
-                    return Err(Error::new(ErrorKind::LeaseLost, message).during("bridge"));
-                }
-            };
-            let fates = self.read(lane, entries, self.now(lane).await?)?;
-            let mut parts = BTreeMap::<&str, Vec<(&str, &Moved)>>::new();
-            for (new_id, fate) in &fates {
-                if let Fate::Moves(moved) = fate {
-                    parts.entry(&moved.queue).or_default().push((new_id, moved));
-                }
-            }
-            for (queue, jobs) in parts {
-                if !report.pushed.contains_key(queue) {
-                    let count = self.pushed(queue).await?;
-                    report.pushed.insert(queue.to_owned(), PushedCounts { before: count, after: count, stored: 0 });
-                }
-                let counted = report.pushed.entry(queue.to_owned()).or_default();
-                // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge has
-                // taken over, which the next call finds out.
-                match self.adopt(queue, &id, sequence, &jobs).await? {
-                    Stored::Now => counted.stored += jobs.len() as u64,
-                    Stored::Before => {}
-                    Stored::Behind(known) => {
-                        above = Some(known);
-                        continue 'again;
-                    }
-                }
-            }
-            // Behind an outage the last batch comes again, and was counted.
-            let counted = &mut report.lanes[index];
-            if counted.counted.replace(sequence) != Some(sequence) {
-                if kept_before == 0 {
-                    counted.stays.clear();
-                }
-                for (_, fate) in &fates {
-                    report.note_fate(index, fate);
-                }
-            }
-            let stays = fates.iter().enumerate().filter(|(_, (_, fate))| matches!(fate, Fate::Stays(_)));
-            progress.finished = Some(Finished { sequence, kept: stays.map(|(at, _)| at + 1).collect() });
-            self.trim_notices(lane, progress).await?;
-            return Ok(more || !fates.is_empty());
-        }
-    }
-
-    /// A job that came over leaves its notice behind: without this there would be one for each job that ever was. A producer that adds a
-    /// job in between may lose its notice; a worker of the other queue then finds that job when its wait is over.
-    async fn trim_notices(&self, lane: &Lane, progress: &mut Progress) -> Result<(), Error> {
-        if let Some(notices) = &lane.notices {
-            let (slot, [length, ..]) = script::old_length(lane.key(), lane.reading.order);
-            let length = script::length(self.source.command("bridge", slot, length).await?)?;
-            let (slot, trim) = script::trimmed(notices, length);
-            self.source.command("bridge", slot, trim).await?;
-        }
-        progress.is_trimmed = true;
-        Ok(())
-    }
-
-    /// By the clock of the server that gets the jobs. That of this machine may be minutes off.
-    async fn now(&self, lane: &Lane) -> Result<Millis, Error> {
-        let slot = self.target.queue_or_part(&lane.queue)?.shared.keys.slot();
-        let time = self.target.command("bridge", slot, script::time()).await?;
-        script::server_time(time)
-            .ok_or_else(|| Error::new(ErrorKind::Protocol, "the server's answer to TIME is no time"))
-    }
-
-    /// What becomes of the jobs of a batch, each with its new id.
-    fn read(&self, lane: &Lane, entries: Entries, now: Millis) -> Result<Vec<(String, Fate)>, Error> {
-        let fate = |(entry, score)| {
-            let new_id = self.target.shared.ids.next(host::now())?.as_str().to_owned();
-            let fate = Fate::read(&self.old, lane, entry, score, &new_id, now);
-            Ok((new_id, fate))
-        };
-        entries.into_iter().map(fate).collect()
-    }
-
-    /// `most`: 0 at the end of this bridge, when no late copy of its calls is to move anything any more.
-    async fn take(&self, lane: &Lane, progress: &Progress, most: usize, above: Option<u64>) -> Result<Taken, Error> {
-        let take = Take {
-            reading: &lane.reading,
-            token: progress.lock.token() + u64::from(most == 0),
-            finished: progress.finished.as_ref(),
-            lane: &progress.id,
-            most,
-            most_bytes: BATCH_BYTES,
-            above,
-        };
-        let reply = self.source.run("bridge", &take.call(), self.source.shared.durability).await?;
-        Taken::decode(reply, lane.reading.order)
-    }
-
-    /// How many jobs a queue of duly counts as pushed, ever.
-    async fn pushed(&self, queue: &str) -> Result<u64, Error> {
-        let counts = self.target.queue_or_part(queue)?.counts().await?;
-        Ok(counts.totals.iter().find(|(name, _)| name == "pushed").map_or(0, |(_, total)| *total))
-    }
-
-    /// Stores a queue's part of a batch, once.
-    async fn adopt(&self, queue: &str, lane: &str, sequence: u64, jobs: &[(&str, &Moved)]) -> Result<Stored, Error> {
-        let part = self.target.queue_or_part(queue)?;
-        let items = jobs.iter().map(|(id, moved)| (id.as_bytes(), &*moved.record, moved.target, &*moved.came_back));
-        let adopt = Adopt { lane: lane.to_owned(), sequence: Digits(sequence) };
-        let adopt = adopt.with(items).during("bridge").durably(self.target.shared.durability);
-        match part.run(adopt).await? {
-            AdoptReply::Adopted => Ok(Stored::Now),
-            AdoptReply::Known => Ok(Stored::Before),
-            AdoptReply::Behind(known) => Ok(Stored::Behind(known)),
-            AdoptReply::Room(room) => {
-                let failed = jobs.iter().filter(|(_, moved)| moved.target == Target::Failed).count();
-                Err(part.during("bridge")(Error::new(
-                    ErrorKind::TooLarge,
-                    format!(
-                        "{failed} failed jobs come, and the queue keeps {room} more: raise that with keep_failed, or empty it, \
-                         and run the bridge again"
-                    ),
-                )))
-            }
-        }
-    }
-
-    /// The first bridge gives a lane its name, which is the same under each address of its server.
-    async fn enter(&self, lane: &Lane) -> Result<Progress, Error> {
-        let new_id = host::random_id()?;
-        let (slot, [give, get]) = script::lane_id(lane.key(), &new_id);
-        let mut known = script::lane(self.source.command("bridge", slot, get.clone()).await?)?;
-        // Not at once: a server without memory refuses it.
-        if known.is_none() {
-            self.source.command("bridge", slot, give).await?;
-            known = script::lane(self.source.command("bridge", slot, get).await?)?;
-        }
-        let id = known.unwrap_or(new_id);
-        let lock = self.target.lock(&format!("bridge:{id}"), &LockOptions::new().ttl(LOCK_TTL)).await;
-        let lock = lock.map_err(|error| locked(error, &format!("the key '{}'", lane.key().escape_debug())))?;
-        Ok(Progress { id, lock, finished: None, is_trimmed: false, dropped: 0 })
-    }
+    // Tokens follow the clock, in microseconds.
+    let seconds = known.saturating_sub(ours) / 1_000_000 + 1;
+    let message = format!(
+        "a bridge of {of} had the token {known}, and this one has {ours}: it runs, or the clock of duly's server is {seconds} s behind \
+         the clock that gave the other token, which was that of another server or was set back. If no other bridge runs, wait for \
+         {seconds} s, or give up that token: HDEL {} token",
+        key.escape_debug()
+    );
+    Error::new(ErrorKind::Locked, message).during("bridge")
 }
 
 /// What it says when another bridge has the lock.

@@ -98,7 +98,7 @@ mod topic;
 mod value;
 pub mod worker;
 
-pub use bridge::{Bridge, BridgeReport, LaneReport, OldQueue, OldState, PushedCounts, ScoreUnit};
+pub use bridge::{Bridge, BridgeReport, GivenBack, LaneReport, OldQueue, OldState, PushedCounts, ScoreUnit};
 pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
 pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
@@ -111,7 +111,7 @@ pub use process::runtime;
 pub use queue::{
     Client, ClientBuilder, ClientEvent, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PARTITIONS,
     MAX_PROGRESS_TEXT_BYTES, MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight,
-    ReserveOptions, Selection, Settlement, lease_from_seconds,
+    Renewal, ReserveOptions, Selection, Settlement, lease_from_seconds,
 };
 pub use schedule::{
     Fire, FireOutcome, Overlap, OwnSchedules, PutSchedule, Schedule, ScheduleView, Schedules, SyncReport,
@@ -144,6 +144,8 @@ mod documents {
     struct RustPage;
     #[doc = include_str!("../../docs/workers.md")]
     struct Workers;
+    #[doc = include_str!("../../docs/consumer.md")]
+    struct ConsumerPage;
     #[doc = include_str!("../../docs/locks.md")]
     struct Locks;
     #[doc = include_str!("../../docs/topics.md")]

@@ -4,4 +4,5 @@ pub(crate) mod alarm;
 pub(crate) mod host;
 pub(crate) mod id;
 pub mod runtime;
+pub(crate) mod sign;
 pub(crate) mod supervise;

@@ -252,6 +252,7 @@ impl Topic {
                 subscription: subscription.to_owned(),
                 from_earliest: Digits(u64::from(options.is_from_earliest)),
                 default_age_ms: whole_ms(DEFAULT_BOUNDS.age),
+                tag: host::random_id()?,
             };
             // Before, so that no subscription is without an entry in the list, and behind, as a pull in between takes it away again.
             self.part.client.note_topic(member, self.name(), true).await?;
@@ -280,7 +281,11 @@ impl Topic {
             let is_noted = client.noted_topics(member).await?.iter().any(|(name, _)| name == self.name());
             // A pull of all of its topics in between must not take it for one that was lost.
             let tag = if is_noted { Some(client.note_topic(member, self.name(), true).await?) } else { None };
-            let was = self.part.run(Unsubscribe { member: member.to_owned() }.with([])).await?;
+            let mut was = UnsubscribeReply::More;
+            while was == UnsubscribeReply::More {
+                was = self.part.run(Unsubscribe { member: member.to_owned() }.with([])).await?;
+            }
+            client.shared.pulls.forget_tag(member, self.name());
             if let Some(tag) = tag {
                 client.forget_topic(member, self.name(), &tag).await?;
             }
@@ -293,15 +298,21 @@ impl Topic {
     ///
     /// Errors: as [`Self::pull`]. It may be sent again.
     pub async fn ack<I: AsRef<str> + Sync>(&self, member: &str, ids: &[I]) -> Result<u64, Error> {
+        name::check_topic(member).map_err(self.during("ack"))?;
+        let tag = self.part.client.shared.pulls.tag(member, self.name());
+        self.ack_of(member, &tag.unwrap_or_default(), ids).await
+    }
+
+    /// `tag`: the subscription that has pulled them. A late copy of this call must not ack what a newer one has pulled.
+    async fn ack_of<I: AsRef<str> + Sync>(&self, member: &str, tag: &str, ids: &[I]) -> Result<u64, Error> {
         let acked = async {
-            name::check_topic(member)?;
             let mut acked = 0;
             for ids in ids.chunks(MAX_PUBLISH) {
                 let ids = ids.iter().map(AsRef::as_ref);
                 if let Some(bad) = ids.clone().find(|id| !is_id(id)) {
                     return Err(Error::invalid(format!("'{bad}' is not the id of a message")));
                 }
-                let ack = Ack { member: member.to_owned() }.with(ids.map(str::as_bytes));
+                let ack = Ack { member: member.to_owned(), tag: tag.to_owned() }.with(ids.map(str::as_bytes));
                 acked += member_only(member, self.part.run(ack).await?)?;
             }
             Ok(acked)

@@ -9,7 +9,9 @@
 //! | `fetch.rs`, `fetch/` | the loop that calls the server |
 //! | `desk.rs`, `desk/` | what the loop and the executors share |
 //! | `executor.rs` | runs one handler at a time |
+//! | `consumer.rs` | gives jobs to an owner that pulls them |
 //! | `run_outcome.rs` | what is to become of a job, noted until its run has ended |
+//! | `run_words.rs` | what the log says of a run that has ended |
 //! | `prefetch.rs`, `appetite.rs` | how many jobs to fetch ahead, and how many bytes of them at once |
 //! | `wakes.rs` | waits for wake-ups, beside the loop |
 //! | `past.rs` | which errors of a call a worker outlasts |
@@ -19,23 +21,28 @@
 //! | `schedules.rs` | fires schedules |
 //! | `timer.rs` | ends what takes too long |
 //! | `event.rs` | events: what the engine reports to its owner |
-//! | `run.rs`, `builder.rs`, `handler.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
+//! | `run.rs`, `run_log.rs`, `builder.rs`, `handler.rs`, `failure.rs`, `panic.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
 
 mod appetite;
 mod beat;
 mod builder;
+mod consumer;
 mod desk;
 mod engine;
 mod event;
 mod executor;
+mod failure;
 mod fetch;
 mod handler;
 mod middleware;
+mod panic;
 mod past;
 mod prefetch;
 mod renew;
 mod run;
+mod run_log;
 mod run_outcome;
+mod run_words;
 mod schedules;
 mod span;
 mod sync_schedules;
@@ -45,19 +52,26 @@ mod wakes;
 use std::time::Duration;
 
 pub use builder::WorkerBuilder;
+pub use consumer::{Consumer, Delivery};
 pub use desk::Run;
 pub use engine::Engine;
 pub use event::{AboutJob, EventLevel, FailedJob, Interruption, WorkerEvent};
 pub use executor::{Ended, Executor, NextRun};
-pub use handler::{Context, Failure, Job};
+pub use failure::{Failure, LogErrors};
+pub use handler::{Context, Job};
 pub use middleware::Middleware;
 pub use run::Worker;
 pub(crate) use run_outcome::RunOutcome;
+#[doc(hidden)] // for the skins
+pub use run_words::{outcome_of, words_of};
+
+use self::prefetch::MOST_AHEAD;
 
 use crate::queue::{Client, DEFAULT_LEASE, MAX_WEIGHT, Selection, check_lease};
 use crate::schedule::OwnSchedules;
 use crate::value::error::Error;
 use crate::value::name;
+use crate::value::time::Millis;
 
 /// How long running handlers may go on after a stop unless the worker says otherwise.
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
@@ -87,6 +101,11 @@ pub struct WorkerSettings {
     /// take as long as they need: the grace begins when the worker is asked to stop. Hooks for jobs that failed elsewhere, and runs that
     /// were interrupted, have the grace behind the last of the others.
     pub max_jobs: Option<u64>,
+    /// The most jobs that wait in the process besides those that run, up to 1,000: 0 for none (default: as many as run within 50 ms, by
+    /// what was learned from the runs so far).
+    pub prefetch: Option<usize>,
+    /// The longest run of a job that has no `timeout` of its own (default: as long as it likes).
+    pub timeout: Option<Duration>,
     /// The worker's name in [`Queue::workers`](crate::Queue::workers): 1 to 128 bytes without control characters (default: no name).
     pub name: Option<String>,
     /// Its owner calls the hooks of [`WorkerEvent::Failed`] in the thread that runs its jobs, one at a time, and so between two of
@@ -110,6 +129,8 @@ impl WorkerSettings {
             lease: DEFAULT_LEASE,
             grace: DEFAULT_GRACE,
             max_jobs: None,
+            prefetch: None,
+            timeout: None,
             name: None,
             hooks_between_runs: false,
             schedules: Vec::new(),
@@ -139,6 +160,14 @@ impl WorkerSettings {
         }
         if self.max_jobs == Some(0) {
             return Err(Error::invalid("max_jobs is 1 or more, or nothing for no limit"));
+        }
+        if let Some(prefetch) = self.prefetch.filter(|&prefetch| prefetch > MOST_AHEAD) {
+            return Err(Error::invalid(format!("prefetch is 0 to {MOST_AHEAD} jobs, not {prefetch}")));
+        }
+        if let Some(timeout) = self.timeout
+            && Millis::from_duration(timeout)? == Millis::ZERO
+        {
+            return Err(Error::invalid("a timeout must be longer than 0: leave it out for none"));
         }
         if self.lease < SHORTEST_LEASE {
             return Err(Error::invalid("a worker's lease is at least 100 ms, to be renewed in time"));

@@ -413,6 +413,7 @@ impl Run {
         shown["attempt"] = json!(job.attempt());
         shown["token"] = json!(job.token());
         shown["returns"] = json!(job.returns);
+        shown["redelivered"] = json!(job.redelivered());
         self.jobs.insert((job.id().to_owned(), job.token()), job);
         shown
     }
@@ -667,6 +668,10 @@ fn shown(envelope: &Envelope) -> Value {
         "id": envelope.id, "raw": envelope.data.as_str(), "name": envelope.name, "key": envelope.key,
         "priority": envelope.priority, "attempts": envelope.attempts, "max_retries": envelope.max_attempts,
         "error": envelope.error, "headers": envelope.headers, "timeout": envelope.timeout,
+        "extra": envelope.unknown.iter().map(|field| {
+            let value = envelope.extra(&field.name).unwrap().deserialize().unwrap();
+            (field.name.clone(), value)
+        }).collect::<BTreeMap<String, Value>>(),
     })
 }
 

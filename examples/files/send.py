@@ -27,6 +27,9 @@ from transfer import NAME, chunk, client_of, digest_of, replace, replies_of
 CHUNK = 256 * 1024
 WINDOW = 8 * 1024 * 1024
 LOOK_AGAIN = 0.02
+SENDER = "sender-"
+ABANDONED = 3600
+"""Who was silent for so long hears no answers any more, unless it goes on."""
 
 
 class MissingReceiversError(Exception):
@@ -50,6 +53,7 @@ class Sender:
         chunk_bytes: int = CHUNK,
         window: int = WINDOW,
         timeout: float = 60,
+        abandoned: float = ABANDONED,
     ) -> None:
         """Take the settings; nothing is sent."""
         self._topic = client.topic(topic)
@@ -58,6 +62,7 @@ class Sender:
         self._chunk_bytes = chunk_bytes
         self._window = window
         self._timeout = timeout
+        self._abandoned = abandoned
 
     def send(self, path: Path) -> None:
         """Send a file and return when all receivers have it.
@@ -95,7 +100,9 @@ class Sender:
             return state
         if state:
             # The file is another one by now: what receivers have of the old one is of no use.
+            self._replies.unsubscribe(_member(state))
             self._topic.publish({"kind": "gone", "file": state["file"]})
+        self._forget_abandoned()
         receivers = self._receivers or [one.name for one in self._topic.info().subscriptions]
         if not receivers:
             raise ValueError("nobody receives files of this topic: start receivers, or name them")
@@ -116,6 +123,12 @@ class Sender:
         replace(note, state)
         self._replies.subscribe(_member(state))
         return state
+
+    def _forget_abandoned(self) -> None:
+        """End what senders that were given up would keep. One that goes on all the same subscribes and asks again."""
+        for member in self._replies.members():
+            if member.name.startswith(SENDER) and member.silent_for > self._abandoned:
+                self._replies.unsubscribe(member.name)
 
     def _publish_chunk(self, file: BinaryIO, state: dict[str, Any], number: int) -> None:
         offset = number * state["chunk_bytes"]
@@ -188,7 +201,7 @@ class Patience:
 
 
 def _member(state: dict[str, Any]) -> str:
-    return f"sender-{state['file']}"
+    return SENDER + str(state["file"])
 
 
 def _read(note: Path) -> dict[str, Any] | None:

@@ -17,10 +17,11 @@ use crate::convert::{Text, given, millis, utf8, whole};
 use crate::error::Fault;
 use crate::job::Job;
 use crate::lock::Lock;
+use crate::message::Message;
 use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
-use crate::topic::{Message, Topic};
+use crate::topic::Topic;
 use crate::waiting::Signals;
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.

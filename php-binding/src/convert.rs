@@ -2,7 +2,9 @@
 
 mod time;
 
-pub use time::{given, lease_span, moment, span, when};
+pub use time::{given, lease_span, moment, span, span_or_interval, when};
+
+use std::collections::BTreeMap;
 
 use duly::{Data, Millis};
 use ext_php_rs::convert::{FromZval, IntoZvalDyn, StubLiteral};
@@ -269,6 +271,12 @@ fn is_no_data(value: &Zval) -> bool {
 /// What `json_decode` makes of JSON. Some JSON it refuses, such as half of a surrogate pair: that is an error here, not null.
 pub fn decode(json: &str, assoc: bool) -> Result<Zval, Fault> {
     decode_of("job", json, assoc)
+}
+
+/// The fields that duly does not know, decoded as data is.
+pub fn extra(envelope: &duly::Envelope, assoc: bool) -> Result<BTreeMap<String, Zval>, Fault> {
+    let decoded = |field: &duly::UnknownField| Ok((field.name.clone(), decode(field.value.as_str(), assoc)?));
+    envelope.unknown.iter().map(decoded).collect()
 }
 
 /// The same, of what is no job.

@@ -76,6 +76,7 @@ const LOGIC: Parent = (logic_exception, "LogicException");
 /// The class of each kind, without `Duly\Exception\` and `Exception`.
 const CLASSES: &[(ErrorKind, &str, Parent)] = &[
     (ErrorKind::InvalidArgument, "InvalidArgument", INVALID_ARGUMENT),
+    (ErrorKind::WrongServer, "WrongServer", INVALID_ARGUMENT),
     (ErrorKind::TooLarge, "TooLarge", LENGTH),
     (ErrorKind::Duplicate, "Duplicate", RUNTIME),
     (ErrorKind::LeaseLost, "LeaseLost", RUNTIME),

@@ -1,12 +1,17 @@
-//! What looking at a queue gives: `Duly\Counts`, `Duly\JobView` and `Duly\Found`; and `view!`, the properties that these have
-//! in common with `Duly\Job`.
+//! What looking at a queue gives: `Duly\Counts`, `Duly\Progress`, `Duly\JobView` and `Duly\Found`.
+//!
+//! PHP finds all methods of a class in one block, and has no class for what `JobView`, `Found` and `Duly\Job` have in common: each
+//! has its own line of a property.
 
 use std::collections::BTreeMap;
 
 use duly::Millis;
+use ext_php_rs::binary::Binary;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
+use ext_php_rs::types::Zval;
 
+use crate::convert;
 use crate::record::{record, signed};
 
 record! {
@@ -70,153 +75,6 @@ impl From<duly::Progress> for Progress {
     }
 }
 
-/// Declares what a job says of itself wherever it is met, then the class's own methods. The class has an `envelope` and a
-/// number of `returns`, and PHP must find all of its methods in one block.
-macro_rules! view {
-    ($class:ident { $($own:tt)* }) => {
-        #[php_impl]
-        impl $class {
-            /// The job's id.
-            #[php(getter)]
-            pub fn id(&self) -> String {
-                self.envelope().id.clone()
-            }
-
-            /// The data exactly as it was pushed, as JSON.
-            #[php(getter)]
-            pub fn raw(&self) -> String {
-                self.envelope().data.as_str().to_owned()
-            }
-
-            /// Which handler runs it.
-            #[php(getter)]
-            pub fn name(&self) -> Option<String> {
-                self.envelope().name.clone()
-            }
-
-            /// The business key.
-            #[php(getter)]
-            pub fn key(&self) -> Option<String> {
-                self.envelope().key.clone()
-            }
-
-            /// 0 (first) to 9 (last).
-            #[php(getter)]
-            pub fn priority(&self) -> i64 {
-                self.envelope().priority.into()
-            }
-
-            /// Failures so far.
-            #[php(getter)]
-            pub fn attempts(&self) -> i64 {
-                self.envelope().attempts.into()
-            }
-
-            /// How many retries it may have.
-            #[php(getter)]
-            pub fn max_retries(&self) -> i64 {
-                self.envelope().max_attempts.into()
-            }
-
-            /// The text of the last failure, or the empty string.
-            #[php(getter)]
-            pub fn error(&self) -> String {
-                self.envelope().error.clone()
-            }
-
-            /// The headers that travel with the job.
-            #[php(getter)]
-            pub fn headers(&self) -> std::collections::BTreeMap<String, String> {
-                self.envelope().headers.clone()
-            }
-
-            /// How often it came back from a worker: failed, released, or its lease ended.
-            #[php(getter)]
-            pub fn returns(&self) -> i64 {
-                self.times_returned().into()
-            }
-
-            /// The longest run in seconds, if one is set.
-            #[php(getter)]
-            pub fn timeout(&self) -> Option<f64> {
-                self.envelope().timeout.map(duly::Millis::as_seconds)
-            }
-
-            /// For how many seconds its result is kept; null when none is.
-            #[php(getter)]
-            pub fn result_ttl(&self) -> Option<f64> {
-                self.envelope().result_ttl.map(duly::Millis::as_seconds)
-            }
-
-            /// When it was pushed, in unix seconds by the producer's clock.
-            #[php(getter)]
-            pub fn pushed_at(&self) -> i64 {
-                crate::record::signed(self.envelope().time)
-            }
-
-            /// The data as `json_decode` gives it: arrays, or objects with `assoc: false`.
-            #[php(defaults(assoc = true))]
-            pub fn data(&self, assoc: bool) -> PhpResult<ext_php_rs::types::Zval> {
-                Ok(crate::convert::decode(self.envelope().data.as_str(), assoc)?)
-            }
-
-            $($own)*
-        }
-    };
-}
-pub(crate) use view;
-
-/// As `view!`, of a job that somebody looks at, who has no lease of it.
-macro_rules! looked_at {
-    ($class:ident { $($own:tt)* }) => {
-        impl $class {
-            fn envelope(&self) -> &duly::Envelope {
-                &self.view().envelope
-            }
-
-            fn times_returned(&self) -> u32 {
-                self.view().returns
-            }
-        }
-
-        view! {
-            $class {
-                /// The complete JSON package, as an export or an older consumer reads it; the stored bytes if it is `undecodable`.
-                #[php(getter)]
-                pub fn package(&self) -> ext_php_rs::binary::Binary<u8> {
-                    self.view().package().into_iter().collect()
-                }
-
-                /// `delayed`, `ready`, `reserved` or `failed`.
-                #[php(getter)]
-                pub fn state(&self) -> String {
-                    self.view().state.as_str().to_owned()
-                }
-
-                /// Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job.
-                #[php(getter)]
-                pub fn at(&self) -> Option<f64> {
-                    self.view().at.map(duly::Millis::as_seconds)
-                }
-
-                /// How far its run has come, if it is reserved and its handler noted it.
-            #[php(getter)]
-            pub fn progress(&self) -> Option<Progress> {
-                self.view().progress.clone().map(Progress::from)
-            }
-
-            /// Why the record could not be decoded, if so; the data is null then.
-                #[php(getter)]
-                pub fn undecodable(&self) -> Option<String> {
-                    self.view().undecodable.clone()
-                }
-
-                $($own)*
-            }
-        }
-    };
-}
-
 /// A job as somebody who looks at it sees it.
 #[php_class]
 #[php(name = "Duly\\JobView")]
@@ -228,13 +86,131 @@ impl JobView {
     pub fn new(view: duly::JobView) -> Self {
         Self(view)
     }
-
-    fn view(&self) -> &duly::JobView {
-        &self.0
-    }
 }
 
-looked_at! { JobView {} }
+#[php_impl]
+impl JobView {
+    /// The job's id.
+    #[php(getter)]
+    pub fn id(&self) -> String {
+        self.0.envelope.id.clone()
+    }
+
+    /// The data exactly as it was pushed, as JSON.
+    #[php(getter)]
+    pub fn raw(&self) -> String {
+        self.0.envelope.data.as_str().to_owned()
+    }
+
+    /// Which handler runs it.
+    #[php(getter)]
+    pub fn name(&self) -> Option<String> {
+        self.0.envelope.name.clone()
+    }
+
+    /// The business key.
+    #[php(getter)]
+    pub fn key(&self) -> Option<String> {
+        self.0.envelope.key.clone()
+    }
+
+    /// 0 (first) to 9 (last).
+    #[php(getter)]
+    pub fn priority(&self) -> i64 {
+        self.0.envelope.priority.into()
+    }
+
+    /// Failures so far.
+    #[php(getter)]
+    pub fn attempts(&self) -> i64 {
+        self.0.envelope.attempts.into()
+    }
+
+    /// How many retries it may have.
+    #[php(getter)]
+    pub fn max_retries(&self) -> i64 {
+        self.0.envelope.max_attempts.into()
+    }
+
+    /// The text of the last failure, or the empty string.
+    #[php(getter)]
+    pub fn error(&self) -> String {
+        self.0.envelope.error.clone()
+    }
+
+    /// The headers that travel with the job.
+    #[php(getter)]
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        self.0.envelope.headers.clone()
+    }
+
+    /// How often it came back from a worker: failed, released, or its lease ended.
+    #[php(getter)]
+    pub fn returns(&self) -> i64 {
+        self.0.returns.into()
+    }
+
+    /// The longest run in seconds, if one is set.
+    #[php(getter)]
+    pub fn timeout(&self) -> Option<f64> {
+        self.0.envelope.timeout.map(Millis::as_seconds)
+    }
+
+    /// For how many seconds its result is kept; null when none is.
+    #[php(getter)]
+    pub fn result_ttl(&self) -> Option<f64> {
+        self.0.envelope.result_ttl.map(Millis::as_seconds)
+    }
+
+    /// When it was pushed, in unix seconds by the producer's clock.
+    #[php(getter)]
+    pub fn pushed_at(&self) -> i64 {
+        signed(self.0.envelope.time)
+    }
+
+    /// The data as `json_decode` gives it: arrays, or objects with `assoc: false`.
+    #[php(defaults(assoc = true))]
+    pub fn data(&self, assoc: bool) -> PhpResult<Zval> {
+        Ok(convert::decode(self.0.envelope.data.as_str(), assoc)?)
+    }
+
+    /// The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has written
+    /// them.
+    #[php(defaults(assoc = true))]
+    pub fn extra(&self, assoc: bool) -> PhpResult<BTreeMap<String, Zval>> {
+        Ok(convert::extra(&self.0.envelope, assoc)?)
+    }
+
+    /// The complete JSON package, as an export or an older consumer reads it; the stored bytes if it is `undecodable`.
+    #[php(getter)]
+    pub fn package(&self) -> Binary<u8> {
+        self.0.package().into_iter().collect()
+    }
+
+    /// `delayed`, `ready`, `reserved` or `failed`.
+    #[php(getter)]
+    pub fn state(&self) -> String {
+        self.0.state.as_str().to_owned()
+    }
+
+    /// Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job.
+    #[php(getter)]
+    pub fn at(&self) -> Option<f64> {
+        self.0.at.map(Millis::as_seconds)
+    }
+
+    /// How far its run has come, if it is reserved and its handler noted it.
+    #[php(getter)]
+    pub fn progress(&self) -> Option<Progress> {
+        self.0.progress.clone().map(Progress::from)
+    }
+
+    /// Why the record could not be decoded, if so; the data is null then.
+    #[php(getter)]
+    pub fn undecodable(&self) -> Option<String> {
+        self.0.undecodable.clone()
+    }
+}
 
 /// Where one job is and why it is not running.
 #[php_class]
@@ -247,30 +223,146 @@ impl Found {
     pub fn new(found: duly::Found) -> Self {
         Self(found)
     }
-
-    fn view(&self) -> &duly::JobView {
-        &self.0.job
-    }
 }
 
-looked_at! {
-    Found {
-        /// The token of its lease, when it is reserved.
-        #[php(getter)]
-        pub fn token(&self) -> Option<i64> {
-            self.0.token.map(signed)
-        }
+#[php_impl]
+impl Found {
+    /// The job's id.
+    #[php(getter)]
+    pub fn id(&self) -> String {
+        self.0.job.envelope.id.clone()
+    }
 
-        /// The server's time of this answer, in unix seconds.
-        #[php(getter)]
-        pub fn now(&self) -> f64 {
-            self.0.now.as_seconds()
-        }
+    /// The data exactly as it was pushed, as JSON.
+    #[php(getter)]
+    pub fn raw(&self) -> String {
+        self.0.job.envelope.data.as_str().to_owned()
+    }
 
-        /// One sentence: why it waits, or who has it.
-        #[php(getter)]
-        pub fn why(&self) -> String {
-            self.0.why.clone()
-        }
+    /// Which handler runs it.
+    #[php(getter)]
+    pub fn name(&self) -> Option<String> {
+        self.0.job.envelope.name.clone()
+    }
+
+    /// The business key.
+    #[php(getter)]
+    pub fn key(&self) -> Option<String> {
+        self.0.job.envelope.key.clone()
+    }
+
+    /// 0 (first) to 9 (last).
+    #[php(getter)]
+    pub fn priority(&self) -> i64 {
+        self.0.job.envelope.priority.into()
+    }
+
+    /// Failures so far.
+    #[php(getter)]
+    pub fn attempts(&self) -> i64 {
+        self.0.job.envelope.attempts.into()
+    }
+
+    /// How many retries it may have.
+    #[php(getter)]
+    pub fn max_retries(&self) -> i64 {
+        self.0.job.envelope.max_attempts.into()
+    }
+
+    /// The text of the last failure, or the empty string.
+    #[php(getter)]
+    pub fn error(&self) -> String {
+        self.0.job.envelope.error.clone()
+    }
+
+    /// The headers that travel with the job.
+    #[php(getter)]
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        self.0.job.envelope.headers.clone()
+    }
+
+    /// How often it came back from a worker: failed, released, or its lease ended.
+    #[php(getter)]
+    pub fn returns(&self) -> i64 {
+        self.0.job.returns.into()
+    }
+
+    /// The longest run in seconds, if one is set.
+    #[php(getter)]
+    pub fn timeout(&self) -> Option<f64> {
+        self.0.job.envelope.timeout.map(Millis::as_seconds)
+    }
+
+    /// For how many seconds its result is kept; null when none is.
+    #[php(getter)]
+    pub fn result_ttl(&self) -> Option<f64> {
+        self.0.job.envelope.result_ttl.map(Millis::as_seconds)
+    }
+
+    /// When it was pushed, in unix seconds by the producer's clock.
+    #[php(getter)]
+    pub fn pushed_at(&self) -> i64 {
+        signed(self.0.job.envelope.time)
+    }
+
+    /// The data as `json_decode` gives it: arrays, or objects with `assoc: false`.
+    #[php(defaults(assoc = true))]
+    pub fn data(&self, assoc: bool) -> PhpResult<Zval> {
+        Ok(convert::decode(self.0.job.envelope.data.as_str(), assoc)?)
+    }
+
+    /// The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has written
+    /// them.
+    #[php(defaults(assoc = true))]
+    pub fn extra(&self, assoc: bool) -> PhpResult<BTreeMap<String, Zval>> {
+        Ok(convert::extra(&self.0.job.envelope, assoc)?)
+    }
+
+    /// The complete JSON package, as an export or an older consumer reads it; the stored bytes if it is `undecodable`.
+    #[php(getter)]
+    pub fn package(&self) -> Binary<u8> {
+        self.0.job.package().into_iter().collect()
+    }
+
+    /// `delayed`, `ready`, `reserved` or `failed`.
+    #[php(getter)]
+    pub fn state(&self) -> String {
+        self.0.job.state.as_str().to_owned()
+    }
+
+    /// Due time, end of the lease, or time of failure, in unix seconds of the server; null for a ready job.
+    #[php(getter)]
+    pub fn at(&self) -> Option<f64> {
+        self.0.job.at.map(Millis::as_seconds)
+    }
+
+    /// How far its run has come, if it is reserved and its handler noted it.
+    #[php(getter)]
+    pub fn progress(&self) -> Option<Progress> {
+        self.0.job.progress.clone().map(Progress::from)
+    }
+
+    /// Why the record could not be decoded, if so; the data is null then.
+    #[php(getter)]
+    pub fn undecodable(&self) -> Option<String> {
+        self.0.job.undecodable.clone()
+    }
+
+    /// The token of its lease, when it is reserved.
+    #[php(getter)]
+    pub fn token(&self) -> Option<i64> {
+        self.0.token.map(signed)
+    }
+
+    /// The server's time of this answer, in unix seconds.
+    #[php(getter)]
+    pub fn now(&self) -> f64 {
+        self.0.now.as_seconds()
+    }
+
+    /// One sentence: why it waits, or who has it.
+    #[php(getter)]
+    pub fn why(&self) -> String {
+        self.0.why.clone()
     }
 }

@@ -1,19 +1,21 @@
 //! `Duly\Job`: a reserved job.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use duly::{Millis, Next, Outcome, blocking};
+use ext_php_rs::binary::Binary;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 use ext_php_rs::zend::ce;
 
 use crate::call;
+use crate::consumer::Out;
 use crate::convert::{self, Text, given, lease_span, millis, number, utf8, whole};
 use crate::error::Fault;
-use crate::inspect::view;
 use crate::lock::Lock;
 use crate::queue::Queue;
 use crate::record::signed;
@@ -24,30 +26,57 @@ use crate::waiting::Signals;
 #[php(name = "Duly\\Job")]
 #[php(flags = ClassFlags::Final)]
 #[derive(Clone)]
+#[allow(clippy::struct_field_names)] // it is the core's of the same name
 pub struct Job {
     pub job: blocking::Job,
     /// By this host's clock; nothing where a worker's engine renews the lease.
     lease_ends_at: Rc<Cell<Option<SystemTime>>>,
+    /// What settles it, if a consumer gave it.
+    out: Option<Rc<Out>>,
 }
 
 impl Job {
     /// A job of a worker.
     pub fn new(job: blocking::Job) -> Self {
-        Self { job, lease_ends_at: Rc::default() }
+        Self { job, lease_ends_at: Rc::default(), out: None }
+    }
+
+    /// A job of a consumer.
+    pub fn out(out: Rc<Out>) -> Self {
+        Self { job: out.delivery().job().clone(), lease_ends_at: Rc::default(), out: Some(out) }
     }
 
     /// A job that has arrived just now.
     pub fn leased(job: blocking::Job, lease: Duration) -> Self {
         let ends_at = SystemTime::now().checked_add(lease);
-        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)) }
+        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)), out: None }
     }
 
-    fn settle(&self, outcome: Outcome, error: &str) -> Result<Next, Fault> {
-        self.job.settle(outcome, error, &mut Signals)
+    fn settle(&self, outcome: Outcome, error: &str, changed: Option<duly::Envelope>) -> Result<Next, Fault> {
+        match (&self.out, changed) {
+            (Some(out), changed) => Ok(out.delivery().settle(outcome, error, changed)?),
+            (None, Some(mut changed)) => {
+                error.clone_into(&mut changed.error);
+                self.job.settle_rewritten(outcome, changed, &mut Signals)
+            }
+            (None, None) => self.job.settle(outcome, error, &mut Signals),
+        }
     }
 
-    fn settle_rewritten(&self, outcome: Outcome, changed: duly::Envelope) -> Result<Next, Fault> {
-        self.job.settle_rewritten(outcome, changed, &mut Signals)
+    /// Acks these jobs, with few calls; false where the lease was lost.
+    pub fn ack_all(queue: &blocking::Queue, jobs: &[&Self]) -> Result<Vec<bool>, Fault> {
+        let reserved: Vec<blocking::Job> =
+            jobs.iter().filter(|job| job.out.is_none()).map(|job| job.job.clone()).collect();
+        let mut acked = queue.ack_all(&reserved, &mut Signals)?.into_iter();
+        let of_job = |job: &&Self| match &job.out {
+            Some(out) => out.delivery().ack(None).is_ok(),
+            None => acked.next().unwrap_or_default(),
+        };
+        Ok(jobs.iter().map(of_job).collect())
+    }
+
+    fn said(&self) -> Option<Outcome> {
+        self.out.as_ref().and_then(|out| out.delivery().said())
     }
 
     /// The jobs of an array.
@@ -56,114 +85,205 @@ impl Job {
         jobs.ok_or_else(|| Fault::invalid("jobs must be a list of Duly\\Job"))
     }
 
-    fn times_returned(&self) -> u32 {
-        self.job.reserved().returns
-    }
-
     fn envelope(&self) -> &duly::Envelope {
         &self.job.reserved().envelope
     }
 }
 
-view! {
-    Job {
-        /// Which run this is, 1 for the first.
-        #[php(getter)]
-        pub fn attempt(&self) -> i64 {
-            self.job.reserved().attempt().into()
-        }
+#[php_impl]
+impl Job {
+    /// The job's id.
+    #[php(getter)]
+    pub fn id(&self) -> String {
+        self.envelope().id.clone()
+    }
 
-        /// The fencing token of this lease: larger than that of every earlier lease of this job.
-        #[php(getter)]
-        pub fn token(&self) -> i64 {
-            signed(self.job.reserved().token())
-        }
+    /// The data exactly as it was pushed, as JSON.
+    #[php(getter)]
+    pub fn raw(&self) -> String {
+        self.envelope().data.as_str().to_owned()
+    }
 
-        /// The queue that it came from.
-        #[php(getter)]
-        pub fn queue(&self) -> Queue {
-            Queue::new(self.job.queue().clone())
-        }
+    /// Which handler runs it.
+    #[php(getter)]
+    pub fn name(&self) -> Option<String> {
+        self.envelope().name.clone()
+    }
 
-        /// When its lease ends, in unix seconds by this host's clock; null in a worker, whose engine renews it.
-        #[php(getter)]
-        pub fn lease_ends_at(&self) -> Option<f64> {
-            self.end_of_lease()
-        }
+    /// The business key.
+    #[php(getter)]
+    pub fn key(&self) -> Option<String> {
+        self.envelope().key.clone()
+    }
 
-        /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
-        #[php(getter)]
-        pub fn settled(&self) -> bool {
-            self.job.reserved().is_settled()
-        }
+    /// 0 (first) to 9 (last).
+    #[php(getter)]
+    pub fn priority(&self) -> i64 {
+        self.envelope().priority.into()
+    }
 
-        /// Whether it was acked through this object.
-        #[php(getter)]
-        pub fn acked(&self) -> bool {
-            self.job.reserved().is_acked()
-        }
+    /// Failures so far.
+    #[php(getter)]
+    pub fn attempts(&self) -> i64 {
+        self.envelope().attempts.into()
+    }
 
-        /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
-        #[php(optional = result)]
-        pub fn ack(&self, result: Option<&Zval>) -> PhpResult<()> {
-            Ok(self.done(result)?)
-        }
+    /// How many retries it may have.
+    #[php(getter)]
+    pub fn max_retries(&self) -> i64 {
+        self.envelope().max_attempts.into()
+    }
 
-        /// Failed: gives the wait in seconds until it runs again, or null when it is in `failed` now. The job's policy decides,
-        /// unless `retryAfter` (seconds) says when, `counted: false` keeps the count of failures, or `final: true` gives up.
-        /// `data` or `raw`, `attempts` (failures before this one) and `maxRetries` change the job before that is decided.
-        #[php(optional = retryAfter)]
-        #[php(defaults(counted = true, r#final = false))]
-        pub fn fail(
-            &self,
-            error: &Zval,
-            retryAfter: Option<&Zval>,
-            counted: bool,
-            r#final: bool,
-            data: Option<&Zval>,
-            attempts: Option<i64>,
-            maxRetries: Option<i64>,
-            raw: Option<&Zval>,
-        ) -> PhpResult<Option<f64>> {
-            let changed = rewritten(self.envelope(), given(data), attempts, maxRetries, given(raw))?;
-            Ok(self.failed(failure(given(retryAfter), counted, r#final)?, error_text(error)?, changed)?)
-        }
+    /// The text of the last failure, or the empty string.
+    #[php(getter)]
+    pub fn error(&self) -> String {
+        self.envelope().error.clone()
+    }
 
-        /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds. The reason is kept as
-        /// its last error.
-        #[php(optional = after)]
-        pub fn release(&self, after: Option<&Zval>, reason: Option<Text>) -> PhpResult<()> {
-            Ok(self.given_back(given(after), reason)?)
-        }
+    /// The headers that travel with the job.
+    #[php(getter)]
+    pub fn headers(&self) -> BTreeMap<String, String> {
+        self.envelope().headers.clone()
+    }
 
-        /// Takes a lock for this run. If another one holds it, throws `Duly\Release`, so that the job runs again after so many
-        /// seconds.
-        #[php(optional = ttl)]
-        pub fn lock(
-            &self,
-            name: Text,
-            retryAfter: &Zval,
-            ttl: Option<&Zval>,
-            wait: Option<&Zval>,
-        ) -> PhpResult<Lock> {
-            Ok(self.take_lock(name, retryAfter, ttl, wait)?)
-        }
+    /// How often it came back from a worker: failed, released, or its lease ended.
+    #[php(getter)]
+    pub fn returns(&self) -> i64 {
+        self.job.reserved().returns.into()
+    }
 
-        /// Notes how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
-        #[php(optional = text)]
-        pub fn progress(&self, fraction: &Zval, text: Option<Text>) -> PhpResult<()> {
-            Ok(self.note_progress(fraction, text)?)
-        }
+    /// The longest run in seconds, if one is set.
+    #[php(getter)]
+    pub fn timeout(&self) -> Option<f64> {
+        self.envelope().timeout.map(Millis::as_seconds)
+    }
 
-        /// Sets the lease to end so many seconds from now.
-        #[php(optional = lease)]
-        pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {
-            Ok(self.extended(lease)?)
-        }
+    /// For how many seconds its result is kept; null when none is.
+    #[php(getter)]
+    pub fn result_ttl(&self) -> Option<f64> {
+        self.envelope().result_ttl.map(Millis::as_seconds)
+    }
+
+    /// When it was pushed, in unix seconds by the producer's clock.
+    #[php(getter)]
+    pub fn pushed_at(&self) -> i64 {
+        signed(self.envelope().time)
+    }
+
+    /// The data as `json_decode` gives it: arrays, or objects with `assoc: false`.
+    #[php(defaults(assoc = true))]
+    pub fn data(&self, assoc: bool) -> PhpResult<Zval> {
+        Ok(convert::decode(self.envelope().data.as_str(), assoc)?)
+    }
+
+    /// The fields of its package that duly does not know, each as `json_decode` gives it: another program, or another queue, has written
+    /// them.
+    #[php(defaults(assoc = true))]
+    pub fn extra(&self, assoc: bool) -> PhpResult<BTreeMap<String, Zval>> {
+        Ok(convert::extra(self.envelope(), assoc)?)
+    }
+
+    /// The complete JSON package, as an export or an older consumer reads it.
+    #[php(getter)]
+    pub fn package(&self) -> Binary<u8> {
+        self.envelope().encode_complete().into_iter().collect()
+    }
+
+    /// Which run this is, 1 for the first.
+    #[php(getter)]
+    pub fn attempt(&self) -> i64 {
+        self.job.reserved().attempt().into()
+    }
+
+    /// Has an earlier lease of this job ended without an answer?
+    #[php(getter)]
+    pub fn redelivered(&self) -> bool {
+        self.job.reserved().redelivered()
+    }
+
+    /// The fencing token of this lease: larger than that of every earlier lease of this job.
+    #[php(getter)]
+    pub fn token(&self) -> i64 {
+        signed(self.job.reserved().token())
+    }
+
+    /// The queue that it came from.
+    #[php(getter)]
+    pub fn queue(&self) -> Queue {
+        Queue::new(self.job.queue().clone())
+    }
+
+    /// When its lease ends, in unix seconds by this host's clock; null in a worker, whose engine renews it.
+    #[php(getter)]
+    pub fn lease_ends_at(&self) -> Option<f64> {
+        self.end_of_lease()
+    }
+
+    /// Whether it was acked, failed or released through this object: a worker then leaves it alone.
+    #[php(getter)]
+    pub fn settled(&self) -> bool {
+        self.said().is_some() || self.job.reserved().is_settled()
+    }
+
+    /// Whether it was acked through this object.
+    #[php(getter)]
+    pub fn acked(&self) -> bool {
+        self.said() == Some(Outcome::Done) || self.job.reserved().is_acked()
+    }
+
+    /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
+    #[php(optional = result)]
+    pub fn ack(&self, result: Option<&Zval>) -> PhpResult<()> {
+        Ok(self.done(result)?)
+    }
+
+    /// Failed: gives the wait in seconds until it runs again, or null when it is in `failed` now. The job's policy decides,
+    /// unless `retryAfter` (seconds) says when, `counted: false` keeps the count of failures, or `final: true` gives up.
+    /// `data` or `raw`, `attempts` (failures before this one) and `maxRetries` change the job before that is decided.
+    #[php(optional = retryAfter)]
+    #[php(defaults(counted = true, r#final = false))]
+    pub fn fail(
+        &self,
+        error: &Zval,
+        retryAfter: Option<&Zval>,
+        counted: bool,
+        r#final: bool,
+        data: Option<&Zval>,
+        attempts: Option<i64>,
+        maxRetries: Option<i64>,
+        raw: Option<&Zval>,
+    ) -> PhpResult<Option<f64>> {
+        let changed = rewritten(self.envelope(), given(data), attempts, maxRetries, given(raw))?;
+        Ok(self.failed(failure(given(retryAfter), counted, r#final)?, error_text(error)?, changed)?)
+    }
+
+    /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds. The reason is kept as
+    /// its last error.
+    #[php(optional = after)]
+    pub fn release(&self, after: Option<&Zval>, reason: Option<Text>) -> PhpResult<()> {
+        Ok(self.given_back(given(after), reason)?)
+    }
+
+    /// Takes a lock for this run. If another one holds it, throws `Duly\Release`, so that the job runs again after so many
+    /// seconds.
+    #[php(optional = ttl)]
+    pub fn lock(&self, name: Text, retryAfter: &Zval, ttl: Option<&Zval>, wait: Option<&Zval>) -> PhpResult<Lock> {
+        Ok(self.take_lock(name, retryAfter, ttl, wait)?)
+    }
+
+    /// Notes how far the run has come, from 0 to 1, with a text, for `find` and `peek`.
+    #[php(optional = text)]
+    pub fn progress(&self, fraction: &Zval, text: Option<Text>) -> PhpResult<()> {
+        Ok(self.note_progress(fraction, text)?)
+    }
+
+    /// Sets the lease to end so many seconds from now.
+    #[php(optional = lease)]
+    pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {
+        Ok(self.extended(lease)?)
     }
 }
 
-// What the methods do, outside of the macro.
 impl Job {
     fn end_of_lease(&self) -> Option<f64> {
         let since = self.lease_ends_at.get()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
@@ -172,24 +292,21 @@ impl Job {
 
     fn done(&self, result: Option<&Zval>) -> Result<(), Fault> {
         let result = convert::result(self.job.reserved(), result)?;
-        self.job.ack_with_data(result, &mut Signals)
+        match &self.out {
+            Some(out) => Ok(out.delivery().ack(result)?),
+            None => self.job.ack_with_data(result, &mut Signals),
+        }
     }
 
     fn failed(&self, failed: Outcome, error: String, changed: Option<duly::Envelope>) -> Result<Option<f64>, Fault> {
-        let next = match changed {
-            Some(mut changed) => {
-                changed.error = error;
-                self.settle_rewritten(failed, changed)?
-            }
-            None => self.settle(failed, &error)?,
-        };
+        let next = self.settle(failed, &error, changed)?;
         Ok(wait_of(next))
     }
 
     fn given_back(&self, after: Option<&Zval>, reason: Option<Text>) -> Result<(), Fault> {
         let after = after.map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
         let reason = utf8("reason", reason)?.unwrap_or_default();
-        self.settle(Outcome::Release { after }, &reason).map(drop)
+        self.settle(Outcome::Release { after }, &reason, None).map(drop)
     }
 
     fn note_progress(&self, fraction: &Zval, text: Option<Text>) -> Result<(), Fault> {

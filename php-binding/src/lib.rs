@@ -18,6 +18,7 @@ mod call;
 mod class;
 mod client;
 mod console;
+mod consumer;
 mod convert;
 mod error;
 mod inspect;
@@ -25,6 +26,7 @@ mod iterate;
 mod job;
 mod limits;
 mod lock;
+mod message;
 mod method;
 mod new_job;
 mod operate;
@@ -34,6 +36,7 @@ mod record;
 mod registry;
 mod retry;
 mod schedule;
+mod schedules;
 mod select;
 mod settings;
 mod supervise;
@@ -71,6 +74,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
     register!(
         client::Client,
         console::Console,
+        consumer::Consumer,
         queue::Queue,
         job::Job,
         new_job::NewJob,
@@ -79,7 +83,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         schedule::Fire,
         schedule::ScheduleView,
         schedule::SyncReport,
-        schedule::Schedules,
+        schedules::Schedules,
         worker::WorkerEngine,
         supervise::Supervision,
         push_many::PushSummary,
@@ -90,8 +94,8 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         limits::Limits,
         lock::Lock,
         topic::Topic,
-        topic::Published,
-        topic::Message,
+        message::Published,
+        message::Message,
         topic::TopicInfo,
         topic::Subscription,
         topic::Member,

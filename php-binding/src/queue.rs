@@ -19,7 +19,7 @@ use crate::push_many::{PushSummary, push_many};
 use crate::record::signed;
 use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
-use crate::schedule::Schedules;
+use crate::schedules::Schedules;
 use crate::select::{By, by};
 use crate::waiting::Signals;
 use crate::words;
@@ -125,9 +125,7 @@ impl Queue {
 
     /// Acks jobs; one bool each, false where the lease was lost.
     pub fn ack_many(&self, jobs: &ZendHashTable) -> PhpResult<Vec<bool>> {
-        let jobs = Job::list(jobs)?;
-        let reserved: Vec<duly::blocking::Job> = jobs.iter().map(|job| job.job.clone()).collect();
-        Ok(self.queue.ack_all(&reserved, &mut Signals)?)
+        Ok(Job::ack_all(&self.queue, &Job::list(jobs)?)?)
     }
 
     /// Removes a job in whatever state it is, or gives null if there is no such job.

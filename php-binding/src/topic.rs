@@ -1,10 +1,8 @@
 //! `Duly\Topic`, and the calls of a client on all topics of a member.
 
 mod info;
-mod message;
 
 pub use info::{CutOff, Member, Subscription, TopicInfo};
-pub use message::{Message, Published};
 
 use std::time::Duration;
 
@@ -18,6 +16,7 @@ use crate::call::Guarded;
 use crate::client::Client;
 use crate::convert::{self, Text, given, millis, span, utf8, values, whole};
 use crate::error::Fault;
+use crate::message::{self, Message, Published};
 use crate::record::signed;
 use crate::waiting::Signals;
 

@@ -1,6 +1,6 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
-mod events;
+pub mod events;
 pub mod pcntl;
 mod waiting;
 mod watchdog;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::blocking::{self, Engine, Executor, NextRun, Run, Uninterrupted, process};
-use duly::worker::{AboutJob, Ended, Interruption, WorkerSettings};
+use duly::worker::{AboutJob, Ended, Interruption, WorkerSettings, words_of};
 use duly::{Error, ErrorKind, Millis, Outcome};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -22,7 +22,7 @@ use crate::client::Client;
 use crate::convert::{self, Text, given, millis, span, utf8};
 use crate::error::Fault;
 use crate::job::{Job, error_text, failure, rewritten, wait_of};
-use crate::schedule::own_schedules;
+use crate::schedules::own_schedules;
 use crate::select;
 use events::FailedJobs;
 use pcntl::Since;
@@ -315,6 +315,16 @@ impl WorkerEngine {
     pub fn describe(interruption: Text) -> PhpResult<Option<String>> {
         let word = interruption.utf8("the interruption")?;
         Ok(Interruption::ALL.iter().find(|why| why.as_str() == word).map(Interruption::to_string))
+    }
+
+    /// What the log says of an outcome (`ack`, `release`, `failed`) behind the name of the job: how loudly, and the words. A failure is
+    /// for good if the job does not run again after so many seconds.
+    pub fn says(outcome: &str, after: Option<f64>) -> PhpResult<Vec<String>> {
+        let says = || -> Result<Vec<String>, Fault> {
+            let (level, words) = words_of(outcome, after.map(Millis::from_seconds).transpose()?);
+            Ok(vec![level.as_str().to_owned(), words])
+        };
+        Ok(says()?)
     }
 
     /// The exit code of a worker that has stopped after these signals.

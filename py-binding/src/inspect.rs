@@ -2,7 +2,7 @@
 
 use duly::{Envelope, Millis};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyMappingProxy};
 
 use crate::convert;
 use crate::job;
@@ -128,6 +128,12 @@ impl JobView {
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         job::headers(py, self.envelope())
+    }
+
+    /// The fields of its package that duly does not know, decoded: another program, or another queue, has written them.
+    #[getter]
+    fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMappingProxy>> {
+        job::extra(py, self.envelope())
     }
 
     /// The longest run, in seconds; None if there is no limit.

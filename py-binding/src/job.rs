@@ -1,18 +1,22 @@
 //! `duly.Job`: a reserved job, and what its holder says became of it.
 
+mod methods;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use duly::{Data, Envelope, Millis, Next, Outcome, blocking};
+use duly::worker::Interruption;
+use duly::{Data, Envelope, LockOptions, Millis, Next, Outcome, Renewal, blocking};
 use pyo3::PyTraverseError;
 use pyo3::PyVisit;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyMappingProxy, PyString};
 
-use crate::convert::{self, Counted, Final, Name, Text, Words};
-use crate::error::{Failure, invalid};
-use crate::lock::{Lock, lock_options, release_for};
+use crate::convert;
+use crate::error::{Failure, OrRaise as _, invalid};
+use crate::lock::{Lock, release_for};
+use crate::queue::object;
 use crate::waiting::wait;
 use crate::worker::InRun;
 
@@ -21,20 +25,28 @@ pub(crate) enum Inner {
     Async(Arc<duly::Job>),
     /// A worker runs it: what its verbs say is noted, and sent when the handler has ended.
     InRun(InRun),
+    /// It came from a consumer: what its verbs say is decided at once, and sent with the engine's next call.
+    Out(blocking::Delivery),
 }
 
 /// What a reserved job of a sync and of an asyncio queue have in common.
-#[pyclass(frozen, subclass, module = "duly")]
+#[pyclass(frozen, subclass, weakref, module = "duly")]
 pub(crate) struct ReservedJob {
     inner: Inner,
     queue: Py<PyAny>,
+    /// As long as this object lives.
+    _renewal: Option<Renewal>,
     /// Not Python's own lock: the garbage collector looks into it.
     data: OnceLock<Py<PyAny>>,
 }
 
 impl ReservedJob {
     pub(crate) fn new(inner: Inner, queue: Py<PyAny>) -> Self {
-        Self { inner, queue, data: OnceLock::new() }
+        Self::renewed(inner, queue, None)
+    }
+
+    pub(crate) fn renewed(inner: Inner, queue: Py<PyAny>, renewal: Option<Renewal>) -> Self {
+        Self { inner, queue, _renewal: renewal, data: OnceLock::new() }
     }
 
     pub(crate) fn job(&self) -> &duly::Job {
@@ -42,6 +54,7 @@ impl ReservedJob {
             Inner::Blocking(job) => job.reserved(),
             Inner::Async(job) => job,
             Inner::InRun(run) => run.job().reserved(),
+            Inner::Out(delivery) => delivery.job().reserved(),
         }
     }
 
@@ -51,6 +64,7 @@ impl ReservedJob {
             Inner::Blocking(job) => job.shared(),
             Inner::Async(job) => Arc::clone(job),
             Inner::InRun(run) => run.job().shared(),
+            Inner::Out(delivery) => delivery.job().shared(),
         }
     }
 
@@ -58,6 +72,7 @@ impl ReservedJob {
         match &self.inner {
             Inner::Blocking(job) => Ok(job),
             Inner::InRun(run) => Ok(run.job()),
+            Inner::Out(delivery) => Ok(delivery.job()),
             Inner::Async(_) => {
                 Err(Failure::from(invalid("this job came from an asyncio queue: use its own verbs")).into())
             }
@@ -71,8 +86,19 @@ impl ReservedJob {
         }
     }
 
+    pub(crate) fn delivery(&self) -> Option<&blocking::Delivery> {
+        match &self.inner {
+            Inner::Out(delivery) => Some(delivery),
+            _ => None,
+        }
+    }
+
     fn said(&self) -> Option<Outcome> {
-        self.in_run().and_then(InRun::said)
+        match &self.inner {
+            Inner::InRun(run) => run.said(),
+            Inner::Out(delivery) => delivery.said(),
+            _ => None,
+        }
     }
 
     fn envelope(&self) -> &Envelope {
@@ -103,6 +129,12 @@ impl ReservedJob {
     #[getter]
     fn raw<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, self.envelope().data.as_bytes())
+    }
+
+    /// The complete JSON package, as an export or an older consumer reads it.
+    #[getter]
+    fn package<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.envelope().encode_complete())
     }
 
     #[getter]
@@ -148,6 +180,12 @@ impl ReservedJob {
         headers(py, self.envelope())
     }
 
+    /// The fields of its package that duly does not know, decoded: another program, or another queue, has written them.
+    #[getter]
+    fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMappingProxy>> {
+        extra(py, self.envelope())
+    }
+
     /// The fencing token of this lease, greater than that of every earlier lease of this job.
     ///
     /// Jobs that were fetched together have the same token, so compare the id too: `WHERE id = :id AND token < :token`.
@@ -160,6 +198,14 @@ impl ReservedJob {
     #[getter]
     fn returns(&self) -> u32 {
         self.job().returns
+    }
+
+    /// Whether an earlier lease of this job ended without an answer, since it was pushed or requeued.
+    ///
+    /// Then its handler may have run before, to any point, also where `attempt` is 1 and `returns` is 0.
+    #[getter]
+    fn redelivered(&self) -> bool {
+        self.job().redelivered()
     }
 
     /// The queue that the job came from.
@@ -198,6 +244,19 @@ impl ReservedJob {
         self.said() == Some(Outcome::Done) || self.job().is_acked()
     }
 
+    /// Why its run is over though nothing was said of it: timed_out, lease_lost or stopped; None if it may go on.
+    ///
+    /// Only of a job of a worker or a consumer.
+    #[getter]
+    fn interrupted(&self) -> Option<&'static str> {
+        let why = match &self.inner {
+            Inner::InRun(run) => run.was_interrupted(),
+            Inner::Out(delivery) => delivery.interrupted(),
+            _ => None,
+        };
+        why.map(Interruption::as_str)
+    }
+
     /// The data may hold the job, and a class of the user's that is in it much more.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.queue)?;
@@ -225,11 +284,20 @@ pub(crate) fn headers<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bou
     Ok(headers)
 }
 
+/// Each value as data is decoded; nobody can change it.
+pub(crate) fn extra<'py>(py: Python<'py>, envelope: &Envelope) -> PyResult<Bound<'py, PyMappingProxy>> {
+    let extra = PyDict::new(py);
+    for field in &envelope.unknown {
+        extra.set_item(&field.name, convert::to_python(py, &field.value)?)?;
+    }
+    Ok(PyMappingProxy::new(py, extra.as_mapping()))
+}
+
 /// A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is lost.
 ///
 /// In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
 /// There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later
-/// is logged.
+/// is logged. For a job of a `duly.Consumer` it is the same, but what they say is sent soon, not at the end of a run.
 #[pyclass(frozen, extends = ReservedJob, module = "duly")]
 pub(crate) struct Job {}
 
@@ -238,128 +306,79 @@ impl Job {
         Self::of(py, Inner::Blocking(job), queue)
     }
 
+    /// With a lease that is renewed.
+    pub(crate) fn renewed(py: Python<'_>, job: blocking::Job, lease: Duration, queue: Py<PyAny>) -> PyResult<Py<Self>> {
+        let renewal = job.renew(lease).or_raise()?;
+        let reserved = ReservedJob::renewed(Inner::Blocking(job), queue, Some(renewal));
+        Py::new(py, PyClassInitializer::from(reserved).add_subclass(Self {}))
+    }
+
     pub(crate) fn of(py: Python<'_>, inner: Inner, queue: Py<PyAny>) -> PyResult<Py<Self>> {
         Py::new(py, PyClassInitializer::from(ReservedJob::new(inner, queue)).add_subclass(Self {}))
     }
 }
 
-fn settle(slf: &Bound<'_, Job>, outcome: Outcome, error: String, changed: Option<Envelope>) -> PyResult<Next> {
-    let reserved = slf.as_super().get();
-    let next = match (&reserved.inner, changed) {
-        (Inner::InRun(run), changed) => run.note(outcome, error, changed).map_err(Failure::from)?,
-        (_, None) => {
-            let job = reserved.blocking()?;
-            wait(slf.py(), |signals| job.settle(outcome, &error, signals))?
-        }
-        (_, Some(mut changed)) => {
-            changed.error = error;
-            let job = reserved.blocking()?;
-            wait(slf.py(), |signals| job.settle_rewritten(outcome, changed, signals))?
-        }
-    };
-    Ok(next)
-}
-
-#[pymethods]
 impl Job {
-    /// Mark the job as done: it leaves the queue. The result is kept if the producer asked for it (`result_ttl`).
-    #[pyo3(signature = (result=None))]
-    fn ack(slf: &Bound<'_, Self>, result: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn done(slf: &Bound<'_, Self>, result: Option<Data>) -> PyResult<Py<PyAny>> {
         let reserved = slf.as_super().get();
-        let result = result_of(reserved.job(), result)?;
-        if let Inner::InRun(run) = &reserved.inner {
-            run.note_done(result).map_err(Failure::from)?;
-        } else {
-            let job = reserved.blocking()?;
-            wait(slf.py(), |signals| job.ack_with_data(result, signals))?;
+        match &reserved.inner {
+            Inner::InRun(run) => run.note_done(result).map_err(Failure::from)?,
+            Inner::Out(delivery) => delivery.ack(result).map_err(Failure::from)?,
+            _ => {
+                let job = reserved.blocking()?;
+                wait(slf.py(), |signals| job.ack_with_data(result, signals))?;
+            }
         }
-        Ok(())
+        Ok(slf.py().None())
     }
 
-    /// Mark the run as failed; return the seconds until the retry, or None if the job is in `failed` now.
-    ///
-    /// Args:
-    ///     error: the text or the exception that is kept with the job, at most 8 KiB.
-    ///     retry_after: the wait before the retry, in seconds or as a timedelta, 0 to 100 years. Default: the job's
-    ///         policy decides.
-    ///     counted: whether this failure counts as an attempt. Default: True.
-    ///     final: move the job to `failed` now, whatever retries are left. Default: False.
-    ///     data: new data of the job; None is data too. Default: unchanged.
-    ///     attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
-    ///     max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
-    #[pyo3(signature = (
-        error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
-    ))]
-    #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
-    fn fail(
+    fn settle(
         slf: &Bound<'_, Self>,
-        error: &Bound<'_, PyAny>,
-        retry_after: Option<&Bound<'_, PyAny>>,
-        #[pyo3(from_py_with = convert::is_set::<Counted>)] counted: bool,
-        #[pyo3(from_py_with = convert::is_set::<Final>)] r#final: bool,
-        #[pyo3(from_py_with = given)] data: Option<Bound<'_, PyAny>>,
-        attempts: Option<&Bound<'_, PyAny>>,
-        max_retries: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Option<f64>> {
-        let failed = failure(retry_after, counted, r#final)?;
-        let error = error_text(error)?;
-        let changed = rewritten(slf.as_super().get(), data, attempts, max_retries)?;
-        settle(slf, failed, error, changed).map(wait_of)
+        outcome: Outcome,
+        error: String,
+        changed: Option<Envelope>,
+        finish: impl FnOnce(Python<'_>, Next) -> PyResult<Py<PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let reserved = slf.as_super().get();
+        let next = match (&reserved.inner, changed) {
+            (Inner::InRun(run), changed) => run.note(outcome, error, changed).map_err(Failure::from)?,
+            (Inner::Out(delivery), changed) => delivery.settle(outcome, &error, changed).map_err(Failure::from)?,
+            (_, None) => {
+                let job = reserved.blocking()?;
+                wait(slf.py(), |signals| job.settle(outcome, &error, signals))?
+            }
+            (_, Some(mut changed)) => {
+                changed.error = error;
+                let job = reserved.blocking()?;
+                wait(slf.py(), |signals| job.settle_rewritten(outcome, changed, signals))?
+            }
+        };
+        finish(slf.py(), next)
     }
 
-    /// Give the job back without counting a failure.
-    ///
-    /// Args:
-    ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
-    ///     reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
-    #[pyo3(signature = (after=None, *, reason=None), text_signature = "($self, after=None, *, reason='')")]
-    fn release(slf: &Bound<'_, Self>, after: Option<&Bound<'_, PyAny>>, reason: Option<Text<Words>>) -> PyResult<()> {
-        settle(slf, release(after)?, reason.map(Text::into_string).unwrap_or_default(), None).map(|_| ())
-    }
-
-    /// Take a lock for this run, as `Client.lock` does, and return it.
-    ///
-    /// If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
-    /// counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
-    ///
-    /// Args:
-    ///     name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
-    ///     retry_after: the wait before the next run, in seconds or as a timedelta, 0 to 100 years.
-    ///     ttl: how long others wait if the holder dies, in seconds or as a timedelta, 0.1 s to 24 h. Default: 30 s.
-    ///     wait: how long to wait for it, in seconds or as a timedelta, a year at most. Default: 0.
-    #[pyo3(signature = (name, *, retry_after, ttl=None, wait=None))]
-    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
-    fn lock(
+    #[expect(clippy::needless_pass_by_value, reason = "the calls of asyncio take them with them")]
+    fn take_lock(
         slf: &Bound<'_, Self>,
-        name: Text<Name>,
+        name: String,
+        options: LockOptions,
         retry_after: &Bound<'_, PyAny>,
-        ttl: Option<&Bound<'_, PyAny>>,
-        wait: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Lock> {
-        let py = slf.py();
-        let options = lock_options(ttl, wait)?;
-        convert::span("retry_after", retry_after)?;
+    ) -> PyResult<Py<PyAny>> {
         let job = slf.as_super().get().blocking()?;
-        match crate::waiting::wait(py, |signals| job.lock(&name, &options, signals))? {
-            Ok(lock) => Ok(Lock::new(lock)),
+        match wait(slf.py(), |signals| job.lock(&name, &options, signals))? {
+            Ok(lock) => object(slf.py(), Lock::new(lock)),
             Err(taken) => Err(release_for(retry_after, &taken)?),
         }
     }
 
-    /// Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`.
-    #[pyo3(signature = (fraction, text=None), text_signature = "($self, fraction, text='')")]
-    fn progress(slf: &Bound<'_, Self>, fraction: &Bound<'_, PyAny>, text: Option<Text<Words>>) -> PyResult<()> {
-        let (fraction, text) = (fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default());
+    #[expect(clippy::needless_pass_by_value, reason = "the calls of asyncio take it with them")]
+    fn note_progress(slf: &Bound<'_, Self>, fraction: f64, text: String) -> PyResult<Py<PyAny>> {
         let job = slf.as_super().get().blocking()?;
-        wait(slf.py(), |signals| job.progress(fraction, &text, signals))
+        wait(slf.py(), |signals| job.progress(fraction, &text, signals)).map(|()| slf.py().None())
     }
 
-    /// Set the lease to end this long from now, 0.001 s to 24 h (default 10 s).
-    #[pyo3(signature = (lease=None))]
-    fn extend(slf: &Bound<'_, Self>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
-        let lease = extension(lease)?;
+    fn set_lease(slf: &Bound<'_, Self>, lease: Duration) -> PyResult<Py<PyAny>> {
         let job = slf.as_super().get().blocking()?;
-        wait(slf.py(), |signals| job.extend(lease, signals))
+        wait(slf.py(), |signals| job.extend(lease, signals)).map(|()| slf.py().None())
     }
 }
 

@@ -10,6 +10,7 @@ mod aio;
 mod audit;
 mod client;
 mod console;
+mod consumer;
 mod convert;
 mod error;
 mod inspect;
@@ -78,6 +79,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<schedule::Fire>()?;
     module.add_class::<schedule::SyncReport>()?;
     module.add_class::<worker::WorkerEngine>()?;
+    module.add_class::<consumer::PullEngine>()?;
     module.add_class::<worker::Executor>()?;
     module.add_class::<worker::WorkerEvent>()?;
     module.add_class::<worker::WorkerReport>()?;

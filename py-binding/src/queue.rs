@@ -4,6 +4,7 @@ mod methods;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use duly::{Error, MAX_BATCH, ReserveOptions, State, When, blocking};
 use pyo3::IntoPyObjectExt as _;
@@ -47,13 +48,17 @@ impl Queue {
     fn reserve_up_to(
         slf: &Bound<'_, Self>,
         options: &ReserveOptions,
+        renew: Option<Duration>,
         finish: impl FnOnce(Python<'_>, Vec<Py<Job>>) -> PyResult<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let (py, queue) = (slf.py(), &slf.get().queue);
         let with_queue = |job: blocking::Job| {
             let of_part = || Py::new(py, Self::new(job.queue().clone()));
             let queue = if queue.parts().is_empty() { slf.clone().unbind() } else { of_part()? };
-            Job::new(py, job, queue.into_any())
+            match renew {
+                Some(lease) => Job::renewed(py, job, lease, queue.into_any()),
+                None => Job::new(py, job, queue.into_any()),
+            }
         };
         let jobs = wait(py, |signals| queue.reserve(options, signals))?;
         finish(py, jobs.into_iter().map(with_queue).collect::<PyResult<_>>()?)

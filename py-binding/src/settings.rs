@@ -32,13 +32,16 @@ const SETTINGS: [&str; 14] = [
     "manual_clock",
 ];
 
+/// The deadline of a client whose process answers web requests, if nobody sets one: as in PHP.
+const IN_REQUESTS: Duration = Duration::from_secs(2);
+
 pub(crate) fn builder(
     py: Python<'_>,
     url: Option<&Bound<'_, PyAny>>,
     settings: Option<&Bound<'_, PyDict>>,
 ) -> Result<ClientBuilder, Failure> {
     let given = Keywords::of("Client", &SETTINGS, settings)?;
-    let mut builder = duly::Client::builder().on_event(log);
+    let mut builder = duly::Client::builder().on_event(log).default_deadline_at_first_call(of_requests);
     let url = url.map(|url| convert::text("url", url)).transpose()?;
     if let Some(url) = &url {
         builder = builder.url(url);
@@ -97,6 +100,15 @@ pub(crate) fn builder(
         }
     }
     Ok(builder)
+}
+
+/// A web server may begin to serve behind the import that makes the client.
+fn of_requests() -> Option<Duration> {
+    let serves = Python::try_attach(|py| {
+        let serves = py.import("duly._web")?.call_method0("serves_requests")?.extract::<bool>();
+        serves.inspect_err(|error| error.clone_ref(py).write_unraisable(py, None))
+    });
+    matches!(serves, Some(Ok(true))).then_some(IN_REQUESTS)
 }
 
 /// Logs what the client notices. On a thread of its own: the one that noticed must not wait for the GIL.

@@ -1,46 +1,31 @@
 //! `duly._core.Supervision`: what `duly.supervisor` asks about its worker processes.
 
-use duly::blocking::process::{self, AfterExit, Exit, span};
+use duly::blocking::process;
+use duly::blocking::supervision::{self, OnExit, SupervisorSettings};
 use pyo3::prelude::*;
 
-/// The decisions of a supervisor of worker processes.
+/// What a supervisor of worker processes does next; it starts them and sends the signals itself.
+///
+/// A slot is one of its processes and those that take its place.
 #[pyclass(frozen, module = "duly._core")]
-pub(crate) struct Supervision {}
+pub(crate) struct Supervision(supervision::Supervision);
 
 #[pymethods]
 impl Supervision {
-    /// Return what to do about a process that has ended: the supervisor's exit status if all stop, else None.
+    /// Begin without a process, in a supervisor that has loaded the app itself.
     ///
-    /// Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
-    /// is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
-    /// `was_ready`: it had said that it begins to work. `began_after`: for how many seconds the supervisor had run when
-    /// this one began.
-    /// `one_ended_well`: another process has run its jobs before, and ended as it should.
-    #[staticmethod]
-    #[pyo3(signature = (status, *, is_fatal, was_ready, lived, young_deaths, began_after, one_ended_well, is_stopping))]
-    #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)] // they have names
-    fn after_exit(
-        status: i32,
-        is_fatal: bool,
-        was_ready: bool,
-        lived: f64,
-        young_deaths: u32,
-        began_after: f64,
-        one_ended_well: bool,
-        is_stopping: bool,
-    ) -> (Option<i32>, f64, u32) {
-        let (lived, began_after) = (span(lived), span(began_after));
-        let exit = Exit { status, is_fatal, was_ready, lived, young_deaths, began_after, one_ended_well };
-        match process::after_exit(&exit, is_stopping) {
-            AfterExit::Stop { code } => (Some(code), 0.0, young_deaths),
-            AfterExit::Replace { after, young_deaths } => (None, after.as_secs_f64(), young_deaths),
-        }
-    }
-
-    /// Return the seconds until another attempt if the system gives no process.
-    #[staticmethod]
-    fn after_no_process() -> f64 {
-        process::after_no_process().as_secs_f64()
+    /// `has_terminal`: it was started in a terminal, which sends SIGHUP when it goes away. `await_changes`: processes
+    /// start again when a file has changed.
+    #[new]
+    #[pyo3(signature = (processes, *, grace, has_terminal, await_changes))]
+    fn new(processes: usize, grace: f64, has_terminal: bool, await_changes: bool) -> Self {
+        let mut settings = SupervisorSettings::default();
+        settings.processes = processes;
+        settings.grace = process::span(grace);
+        settings.has_terminal = has_terminal;
+        settings.has_loaded = true;
+        settings.await_changes = await_changes;
+        Self(supervision::Supervision::new(settings))
     }
 
     /// Return the seconds that a handler may go on after it was interrupted, before its process ends.
@@ -49,9 +34,58 @@ impl Supervision {
         process::PATIENCE.as_secs_f64()
     }
 
-    /// Return the seconds until processes are killed that were asked to end so long ago, and again so long ago.
-    #[staticmethod]
-    fn time_left(grace: f64, asked: f64, asked_again: Option<f64>) -> f64 {
-        process::time_left(span(grace), span(asked), asked_again.map(span)).as_secs_f64()
+    /// Return a slot whose process is to be started now; None if there is none.
+    fn start(&self) -> Option<usize> {
+        self.0.start()
+    }
+
+    /// Note that the system gives no process for this slot.
+    fn not_started(&self, slot: usize) {
+        self.0.not_started(slot);
+    }
+
+    /// Note that the process of this slot is ready for jobs; return True for the first one of all.
+    fn ready(&self, slot: usize) -> bool {
+        self.0.ready(slot, std::time::Duration::ZERO)
+    }
+
+    /// Note why the process of this slot ends: `fatal` or `refused`.
+    fn ends(&self, slot: usize, why: &str) {
+        self.0.ends(slot, why);
+    }
+
+    /// Note how the process of this slot has ended: its exit status, or the negative number of a signal.
+    ///
+    /// Return what that means (`stopped`, `stop_all`, `reloaded`, `recycled`, `replace` or `await`), and the seconds
+    /// until another process takes its place.
+    fn ended(&self, slot: usize, status: i32) -> (&'static str, f64) {
+        let then = self.0.ended(slot, status);
+        let after = if let OnExit::Replace(after) = then { after.as_secs_f64() } else { 0.0 };
+        (then.as_str(), after)
+    }
+
+    /// Note a signal to the supervisor; return what it means: `stop`, `stop_again`, `reload` or `ignore`.
+    fn signal(&self, number: i32) -> &'static str {
+        self.0.signal(number).as_str()
+    }
+
+    /// Note that a file has changed: all processes start again.
+    fn code_changed(&self) {
+        self.0.code_changed();
+    }
+
+    /// Return what is to be sent now: slots, and the numbers of signals to their processes.
+    fn signals(&self) -> Vec<(usize, i32)> {
+        self.0.signals()
+    }
+
+    /// Return the seconds until something is to be done without a signal or a word; None if there is nothing.
+    fn wait(&self) -> Option<f64> {
+        self.0.wait().map(|wait| wait.as_secs_f64())
+    }
+
+    /// Return the exit status of the supervisor, when it ends.
+    fn exit_code(&self) -> Option<i32> {
+        self.0.exit_code()
     }
 }

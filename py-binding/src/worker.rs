@@ -42,8 +42,8 @@ pub(crate) struct WorkerEngine {
 impl WorkerEngine {
     #[new]
     #[pyo3(signature = (
-        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, schedules=Vec::new(), patience=None,
-        signals_seen=None
+        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, prefetch=None, timeout=None,
+        schedules=Vec::new(), patience=None, signals_seen=None
     ))]
     #[allow(clippy::too_many_arguments)] // they have names
     fn new(
@@ -54,13 +54,16 @@ impl WorkerEngine {
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
         name: Option<Text<Name>>,
+        prefetch: Option<&Bound<'_, PyAny>>,
+        timeout: Option<&Bound<'_, PyAny>>,
         schedules: Vec<(String, String, Bound<'_, PyAny>)>,
         patience: Option<f64>,
         signals_seen: Option<u64>,
     ) -> PyResult<Self> {
         let py = client.py();
         let client = client.get().client();
-        let mut settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
+        let limits = Limits { max_jobs, prefetch, timeout };
+        let mut settings = settings(queues, concurrency, lease, grace, name, limits)?;
         for (queue, owner, list) in schedules {
             settings.schedules.push(OwnSchedules { queue, owner, list: list_of(&list)? });
         }
@@ -75,7 +78,10 @@ impl WorkerEngine {
 
     /// Raise InvalidArgumentError if these settings are wrong; starts nothing.
     #[staticmethod]
-    #[pyo3(signature = (client, queues, *, concurrency, lease, grace, max_jobs=None, name=None))]
+    #[pyo3(signature = (
+        client, queues, *, concurrency, lease, grace, max_jobs=None, name=None, prefetch=None, timeout=None
+    ))]
+    #[allow(clippy::too_many_arguments)] // they have names
     fn check(
         client: &Bound<'_, Client>,
         queues: &Bound<'_, PyAny>,
@@ -84,8 +90,11 @@ impl WorkerEngine {
         grace: &Bound<'_, PyAny>,
         max_jobs: Option<&Bound<'_, PyAny>>,
         name: Option<Text<Name>>,
+        prefetch: Option<&Bound<'_, PyAny>>,
+        timeout: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let settings = settings(queues, concurrency, lease, grace, max_jobs, name)?;
+        let limits = Limits { max_jobs, prefetch, timeout };
+        let settings = settings(queues, concurrency, lease, grace, name, limits)?;
         blocking::Engine::check(client.get().client(), &settings).or_raise()
     }
 
@@ -97,6 +106,11 @@ impl WorkerEngine {
     /// Start no more jobs, and let running ones finish within the grace; a second call ends the grace.
     fn stop(&self) {
         self.engine.stop();
+    }
+
+    /// Start no more jobs, and end when the running ones have, however long they take.
+    fn retire(&self) {
+        self.engine.retire();
     }
 
     /// Count these signals from now on, which must have handlers; return how many came before.
@@ -174,13 +188,13 @@ impl WorkerEngine {
     }
 }
 
-fn settings(
+pub(crate) fn settings(
     queues: &Bound<'_, PyAny>,
     concurrency: &Bound<'_, PyAny>,
     lease: &Bound<'_, PyAny>,
     grace: &Bound<'_, PyAny>,
-    max_jobs: Option<&Bound<'_, PyAny>>,
     name: Option<Text<Name>>,
+    limits: Limits<'_, '_>,
 ) -> Result<WorkerSettings, Failure> {
     let (names, selection) = select::names(queues)?;
     let mut settings = WorkerSettings::new(names);
@@ -188,10 +202,21 @@ fn settings(
     settings.concurrency = convert::whole("concurrency", concurrency, 1..=MAX_CONCURRENCY as u64)?;
     settings.lease = convert::duration("lease", lease)?;
     settings.grace = convert::duration("grace", grace)?;
+    let Limits { max_jobs, prefetch, timeout } = limits;
     settings.max_jobs = max_jobs.map(|count| convert::whole("max_jobs", count, 1..=u64::MAX)).transpose()?;
+    settings.prefetch = prefetch.map(|most| convert::whole("prefetch", most, 0..=1000)).transpose()?;
+    settings.timeout = timeout.map(|timeout| convert::duration("timeout", timeout)).transpose()?;
     settings.name = name.map(Text::into_string);
     settings.language = "python";
     Ok(settings)
+}
+
+/// What a worker or a consumer does at most, as Python says it.
+#[derive(Clone, Copy)]
+pub(crate) struct Limits<'a, 'py> {
+    pub(crate) max_jobs: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) prefetch: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) timeout: Option<&'a Bound<'py, PyAny>>,
 }
 
 /// The work of a worker in numbers, as `Worker.run` returns it.
@@ -222,6 +247,9 @@ impl WorkerReport {
 /// An event of the engine, which the worker logs.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct WorkerEvent {
+    /// Of an interruption: timed_out, lease_lost or stopped.
+    #[pyo3(get)]
+    why: Option<&'static str>,
     #[pyo3(get)]
     text: String,
     #[pyo3(get)]
@@ -250,10 +278,11 @@ pub(crate) struct WorkerEvent {
 }
 
 impl WorkerEvent {
-    fn new(event: &duly::worker::WorkerEvent) -> Self {
+    pub(crate) fn new(event: &duly::worker::WorkerEvent) -> Self {
         use duly::worker::{EventLevel, WorkerEvent as Event};
         let job = event.job();
         let common = Self {
+            why: None,
             text: event.to_string(),
             is_warning: event.level() != EventLevel::Info,
             is_error: event.level() == EventLevel::Error,
@@ -267,7 +296,9 @@ impl WorkerEvent {
             failed: None,
         };
         match event {
-            Event::Interrupted { executor, run, .. } => Self { executor: Some(*executor), run: Some(*run), ..common },
+            Event::Interrupted { executor, run, why, .. } => {
+                Self { executor: Some(*executor), run: Some(*run), why: Some(why.as_str()), ..common }
+            }
             Event::Failed { failed, .. } => Self { failed: failed.clone(), ..common },
             _ => common,
         }

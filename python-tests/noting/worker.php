@@ -17,7 +17,8 @@ $note = function (string $what, Job $job) use ($notes): void {
     $notes->push(sprintf('%s %s %d %d %d', $what, $job->id, $job->token, getmypid(), microtime(true) * 1e6));
 };
 
-$worker = new Worker(new Client(), ['orders'], lease: (float) getenv('NOTING_LEASE')); // DULY_URL says where
+$client = new Client(manualClock: getenv('NOTING_MANUAL_CLOCK') !== false); // DULY_URL says where
+$worker = new Worker($client, ['orders'], lease: (float) getenv('NOTING_LEASE'));
 $worker->on('work', function (array $data, Job $job) use ($note): void {
     $note('start', $job);
     usleep((int) ($data['seconds'] * 1e6));

@@ -20,6 +20,7 @@ import duly.aio
 
 LEASE = float(os.environ["NOTING_LEASE"])
 NOTES_URL = os.environ["NOTING_URL"]
+CLIENT = duly.Client(manual_clock="NOTING_MANUAL_CLOCK" in os.environ)  # DULY_URL says where
 
 
 def note(what: str, job: duly.Job) -> str:
@@ -37,7 +38,7 @@ def trouble(data: dict[str, Any], job: duly.Job) -> None:
 
 
 def in_threads() -> duly.Worker:
-    worker = duly.Worker(duly.Client(), ["orders"], concurrency=3, lease=LEASE)  # DULY_URL says where
+    worker = duly.Worker(CLIENT, ["orders"], concurrency=3, lease=LEASE)
     notes = duly.Client(NOTES_URL).queue("notes")
 
     @worker.on("work")
@@ -51,7 +52,7 @@ def in_threads() -> duly.Worker:
 
 
 def with_asyncio() -> duly.Worker:
-    worker = duly.Worker(duly.Client(), ["orders"], concurrency=5, lease=LEASE)
+    worker = duly.Worker(CLIENT, ["orders"], concurrency=5, lease=LEASE)
     notes = duly.aio.Client(NOTES_URL).queue("notes")
 
     @worker.on("work")

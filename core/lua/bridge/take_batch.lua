@@ -1,17 +1,17 @@
 -- The next batch of a lane: jobs of another queue go out of its list or sorted set into a list of the bridge, under a sequence that
 -- rises, and stay there until a later call says that the batch is in. Jobs of it that duly cannot take over go back to the other queue.
 -- Moves:   the other queue's key -> in flight -> gone, or back to that key.
--- Keys:    the other queue's list or sorted set; the bridge's list and its hash, and a list of what goes back, all of this lane alone;
---          with `held` also the key that has the jobs.
--- Replies: {sequence, or '' if there is nothing; the lane's id; how many were sent back before this batch; `more` if the next call may
---          find something; how many entries this bridge has dropped so far, because they name no job; the entries of the batch, from a
---          sorted set each with its score}; or `fenced`: another bridge has taken over.
--- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; at most 1,000 that go back.
+-- Keys:    the other queue's list or sorted set; the bridge's list and its hash, both of this lane alone; with `held` also the key that
+--          has the jobs.
+-- Replies: {sequence, or '' if there is nothing; the lane's id; how many that went back lie before this batch; `more` if the next call
+--          may find something; how many entries this bridge has dropped so far, because they name no job; the entries of the batch, from
+--          a sorted set each with its score}; or `fenced <token>`: a bridge with this token has been here.
+-- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; in a list O(those that went back), too.
 local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark', 'dropped')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
 local kept_before, mark, dropped = tonumber(noted[4] or 0), noted[5], tonumber(noted[6] or 0)
 -- without: a bridge whose lock was lost goes on beside another one
-if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced' end
+if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
 -- without: a foreign type under the bridge's list loses a batch
 local waiting = redis.call('LLEN', in_flight)
 --- include: bridge/old_page
@@ -42,6 +42,7 @@ end
 
 -- without `and finished == sequence`: a late copy throws away the batch behind its own
 if finished ~= '' and finished == sequence then
+  local back = {}
   for index in string.gmatch(kept, '%d+') do
     local at = (index - 1) * width
     local entry = redis.call('LINDEX', in_flight, at)
@@ -52,16 +53,21 @@ if finished ~= '' and finished == sequence then
       redis.call('HSET', companion, tag, entry)
       note_kept(kept_before + 1, tag)
     elseif entry then
-      redis.call('LPUSH', aside, entry)
+      back[#back + 1] = entry
     end
   end
+  -- To where its workers take next, the oldest last.
+  -- without: what stays is lost
+  for i = #back, 1, -1 do redis.call('RPUSH', source, back[i]) end
+  -- without: what stays is read again without an end
+  if #back > 0 then note_kept(kept_before + #back, kept_before == 0 and back[#back] or nil) end
   redis.call('DEL', in_flight)
   waiting = 0
 end
 
 local length = has_scores and redis.call('ZCARD', source) or 0
 if not has_scores then length = redis.call('LLEN', source) end
-local more, kept_then = '', kept_before
+local more = ''
 -- with `if false then`: behind a failover the bridge asks for the same batch without an end
 if waiting > 0 and (not sequence or above and tonumber(sequence) <= above) then
   -- The server lost its last writes, or somebody deleted the hash: a later batch of this lane is in, and this one was not stored as it is.
@@ -71,19 +77,18 @@ if waiting > 0 and (not sequence or above and tonumber(sequence) <= above) then
 -- with `else`: a batch that is in flight grows behind its sequence, and the rest of it is never stored
 elseif waiting == 0 then
   if kept_before > 0 then
-    local newest
-    if has_scores then
-      newest = redis.call('ZRANGE', source, kept_before - 1, kept_before - 1)[1]
-    else
-      newest = redis.call('LINDEX', source, -kept_before)
+    -- Workers of the other queue have taken the oldest of them meanwhile, or somebody has done something else.
+    -- with `local still, before = kept_before, 0`: what comes behind jobs that stayed stays, when workers have taken these
+    local still, before = 0, math.min(kept_before, length)
+    for _, count in ipairs({ 1, 500 }) do
+      local from = math.max(0, before - count)
+      local entries = still == 0 and before > from and page(from, before - from) or {}
+      for i = 1, #entries, width do
+        if redis.sha1hex(entries[i]) == mark then still = from + (i + width - 1) / width end
+      end
     end
-    -- A list has no middle to take from: what came since is taken as a whole, or all is read anew.
-    -- with `local is_much = false`: of much that came, the newest is taken first
-    local is_much = not has_scores and most > 0 and length - kept_before > most
-    -- without `or redis.sha1hex(newest) ~= mark`: what comes behind jobs that stayed stays, when workers have taken these
-    if is_much or not newest or redis.sha1hex(newest) ~= mark then note_kept(0) end
+    if still ~= kept_before then note_kept(still) end
   end
-  kept_then = kept_before + redis.call('LLEN', aside)
   local batch, seen, taken, bytes, gone = {}, 0, 0, 0, 0
   if most > 0 and length > 0 then
     repeat
@@ -110,16 +115,20 @@ elseif waiting == 0 then
       end
     until #entries == 0 or seen >= most or bytes > most_bytes
   end
-  if not has_scores and kept_before > 0 and seen > 0 and seen < length - kept_before then
-    note_kept(0)
-    more = 'more'
-  elseif seen > 0 then
+  if seen > 0 then
     if has_scores then
       redis.call('ZREMRANGEBYRANK', source, kept_before, kept_before + seen - 1)
-    elseif order == 'left' or kept_before > 0 then
+    elseif order == 'left' or kept_before + seen == length then
       redis.call('LTRIM', source, seen, '-1')
-    else
+    elseif kept_before == 0 then
       redis.call('LTRIM', source, '0', -seen - 1)
+    else
+      -- A list has no middle to cut out: what is in the place of each entry goes by its value.
+      local nothing = '\0duly:' .. (noted_lane or lane)
+      -- without: jobs behind those that stayed come over again and again
+      for at = 1, seen do redis.call('LSET', source, -kept_before - at, nothing) end
+      -- without: the other queue has an entry of nothing for each job that came over
+      redis.call('LREM', source, -seen, nothing)
     end
     more = 'more'
     -- In the hash: the reply may be lost.
@@ -134,18 +143,7 @@ elseif waiting == 0 then
       noted_lane = noted_lane or lane
       redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane)
     end
-  else
-    -- All is read: what stays in the other queue goes back to where its workers take it.
-    local back = redis.call('LRANGE', aside, '0', '999')
-    if #back > 0 then
-      -- without: what stays is lost
-      redis.call('RPUSH', source, unpack(back))
-      -- without: what stays is there twice
-      redis.call('LTRIM', aside, #back, '-1')
-      note_kept(kept_before + #back, kept_before == 0 and back[1] or nil)
-      if redis.call('EXISTS', aside) == 1 then more = 'more' end
-    end
   end
 end
 local entries = redis.call('LRANGE', in_flight, '0', '-1')
-return { #entries > 0 and sequence or '', noted_lane or lane, kept_then, more, dropped, unpack(entries) }
+return { #entries > 0 and sequence or '', noted_lane or lane, kept_before, more, dropped, unpack(entries) }

@@ -1,13 +1,17 @@
 -- Notes that a member has read messages. What all subscriptions have read goes.
 -- Moves:   nothing.
--- Replies: how many were pulled and not acked before; `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
+-- Replies: how many were pulled and not acked before, none if the messages are those of an earlier subscription (`tag`); `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
 -- Cost:    O(log n) a message, and at most 1,000 that go. Right when sent twice.
 --- include: topic/state, topic/trim, topic/lost, topic/member
+local at, noted_tag = unpack(redis.call('HMGET', topic, 'at:' .. subscription, 'tag:' .. subscription))
+-- The members' messages were those of an earlier subscription of this name.
+-- without: a late copy of an ack takes away what a newer subscription has pulled
+if tag ~= '' and tag ~= noted_tag then return 0 end
 -- A server without memory lets readers finish: the first write does not grow.
 local acked = 0
 for at = first_item, #ARGV do acked = acked + redis.call('XACK', messages, subscription, ARGV[at]) end
 local pulled = redis.call('XPENDING', messages, subscription)
-local unread = number_of(redis.call('HGET', topic, 'at:' .. subscription)) + 1
+local unread = number_of(at) + 1
 -- without: an ack takes away what others of the subscription have not acked
 if pulled[1] > 0 then unread = number_of(pulled[2]) end
 -- without: what was read is never removed

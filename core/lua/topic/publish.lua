@@ -72,7 +72,7 @@ if kept > first then
     -- without: members of a subscription that was cut off hear that they are strangers
     redis.call('HSET', topic, 'cut:' .. name, string.format('%.0f %s %.0f', now, unread, kept - 1))
     -- without: the cursor of a subscription that is gone stays for ever
-    redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name)
+    redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name, 'tag:' .. name)
     -- without: a subscription that was cut off goes on behind what it has lost
     redis.call('ZREM', floors, name)
     -- without: a subscription that was cut off cannot be made again

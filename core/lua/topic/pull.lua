@@ -1,8 +1,8 @@
 -- Gives a member messages of topics: of each those that it, or another one of its subscription, has pulled so long ago without an ack
 -- that they are pulled anew, then those that nobody has pulled. The first topics are served first: who calls changes the order.
 -- Moves:   nothing.
--- Replies: of each topic {how many calls have published, `1` if there is more, id, how often it was pulled, data, ...}; `stranger`;
---          `cut <ms> <first> <last> <subscription>`; `format <n>`; or `failed`, if it is one of several and the server refuses a command.
+-- Replies: of each topic {how many calls have published, `1` if there is more, tag of the subscription, id, how often it was pulled,
+--          data, ...}; `stranger`; `cut <ms> <first> <last> <subscription>`; `format <n>`; or `failed`, if it is one of several and the server refuses a command.
 -- Cost:    O(topics + log n a message), `most` and about `max_bytes` of them, and up to 1,000 in a topic that others have pulled.
 --- include: call/clock
 local given, bytes = 0, 0
@@ -28,9 +28,9 @@ local function pull(topic, messages, floors)
   -- without: a server without memory does not let members read
   redis.call('HDEL', topic, '')
   redis.call('HSET', topic, 'seen:' .. member, now_text, 'lease:' .. member, lease_ms)
-  local calls, published_bytes = unpack(redis.call('HMGET', topic, 'calls', 'bytes'))
+  local calls, published_bytes, tag = unpack(redis.call('HMGET', topic, 'calls', 'bytes', 'tag:' .. subscription))
   published_bytes = tonumber(published_bytes or 0)
-  local reply = { calls or '0', '0' }
+  local reply = { calls or '0', '0', tag or '' }
   local ids, largest = {}, 1
   local function give(entry, pulled)
     local data = entry[2][2]

@@ -20,7 +20,7 @@ if not redis.call('ZSCORE', floors, subscription) then
   local id = string.format('%.0f-%.0f', read_ms, read)
   redis.call('XGROUP', 'CREATE', messages, subscription, id, 'MKSTREAM')
   redis.call('ZADD', floors, string.format('%.0f', read + 1), subscription)
-  redis.call('HSET', topic, 'at:' .. subscription, id)
+  redis.call('HSET', topic, 'at:' .. subscription, id, 'tag:' .. subscription, tag)
   -- without: a subscription that was made again is told that it was cut off
   redis.call('HDEL', topic, 'cut:' .. subscription)
 end

@@ -9,12 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Engine, Uninterrupted};
-use crate::process::host;
 pub use crate::process::id::id;
 use crate::process::runtime::start_worker_thread;
 pub use crate::process::runtime::without_signals;
+pub use crate::process::supervise::PATIENCE;
 use crate::process::supervise::{self, STUCK};
-pub use crate::process::supervise::{AfterExit, Exit, PATIENCE, after_no_process, time_left};
 use crate::value::error::Error;
 use crate::worker::AboutJob;
 
@@ -198,11 +197,6 @@ pub fn span(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
 }
 
-/// Decides what a supervisor does about a worker process that has ended.
-pub fn after_exit(exit: &Exit, is_stopping: bool) -> AfterExit {
-    supervise::after_exit(exit, is_stopping, host::random_fraction())
-}
-
 /// The exit code of the process of a worker that has stopped, after these signals. `is_stuck`: a handler did not end.
 pub fn exit_code(engine: &Engine, is_stuck: bool, signals: &[i32]) -> i32 {
     supervise::exit_code(engine.was_cut_short(), is_stuck, signals)
@@ -228,9 +222,6 @@ mod tests {
     #[test]
     fn a_process_whose_handler_hangs_ends_by_itself_before_it_is_killed() {
         assert!(PATIENCE + FAREWELL + LAST_WORDS < supervise::MARGIN);
-        // PHP's worker has it as a constant of its own class.
-        let worker = include_str!("../../../php-binding/php/src/Worker.php");
-        assert!(worker.contains(&format!("PATIENCE_S = {:.1};", PATIENCE.as_secs_f64())));
     }
 
     #[test]

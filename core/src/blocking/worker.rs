@@ -87,6 +87,11 @@ impl Engine {
         self.engine.stop();
     }
 
+    /// See [`worker::Engine::retire`].
+    pub fn retire(&self) {
+        self.engine.retire();
+    }
+
     /// Was it asked to stop?
     pub fn is_stopping(&self) -> bool {
         self.engine.is_stopping()
@@ -282,7 +287,7 @@ impl Run {
 }
 
 /// Waits in slices, between which the caller may be interrupted. What is there is given without asking.
-fn sliced<T, I: Interrupt>(
+pub(super) fn sliced<T, I: Interrupt>(
     wait: Duration,
     interrupt: &mut I,
     mut look: impl FnMut(Duration) -> Option<T>,

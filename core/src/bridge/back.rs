@@ -6,16 +6,21 @@ use serde_json::json;
 
 use super::old_queue::{OldQueue, OldState};
 use super::package::Format;
-use super::report::{BridgeReport, LaneReport};
-use super::{BATCH_JOBS, Bridge, LOCK_TTL, locked};
+use super::report::{BridgeReport, GivenBack, LaneReport};
+use super::{BATCH_JOBS, Bridge, LOCK_TTL, fenced, locked};
 use crate::format::envelope::{Envelope, UnknownField, members};
 use crate::format::record::{CameBack, Record};
 use crate::lock::{Lock, LockOptions};
+use crate::operate::State;
 use crate::process::host;
-use crate::script::{Declared, Depart, DepartReply, DepartingJob, Digits, Order, Publish, Published};
+use crate::queue::{MAX_BATCH, Queue};
+use crate::script::{
+    self, Declared, Depart, DepartReply, DepartingJob, Digits, GiveBack, GiveBackReply, Order, Publish, Published,
+    Withdraw,
+};
 use crate::value::data::Data;
 use crate::value::durability::Durability;
-use crate::value::error::{Error, ErrorKind};
+use crate::value::error::Error;
 use crate::value::retry::DEFAULT_MAX_RETRIES;
 
 /// What goes back, in this order: what is due is older than what is ready.
@@ -44,12 +49,37 @@ impl OldQueue {
     }
 }
 
-/// How far this bridge is with a queue.
+/// How far this bridge is with a queue, or with a part of one.
 struct Progress {
+    queue: String,
+    part: String,
     lock: Lock,
     id: String,
+    /// Has it had an answer that was not refused?
+    has_taken: bool,
     finished: Option<u64>,
 }
+
+/// A batch on its way.
+struct Leaving<'a> {
+    sequence: u64,
+    lane: String,
+    state: OldState,
+    way: Way<'a>,
+    jobs: Vec<DepartingJob>,
+}
+
+/// What a queue has for the other one.
+enum Next<'a> {
+    Batch(Leaving<'a>),
+    /// None now. `more`: the next call may find one.
+    Nothing {
+        more: bool,
+    },
+}
+
+/// Why jobs do not go back to think-queue.
+const NAMELESS: &str = "a job has no name, which think-queue needs: say its handler with --name";
 
 impl Bridge {
     /// The same bridge the other way: jobs that are delayed, ready and failed in duly's queues go into the other queue's keys. Its methods
@@ -68,17 +98,51 @@ impl Bridge {
         Ok(self)
     }
 
+    /// Puts jobs back into duly that an interrupted bridge has left on their way, those of this bridge's queues. The old queue is asked
+    /// first: what it has stays there. It must be the same as that of the interrupted bridge.
+    ///
+    /// Errors: `InvalidArgument` if this is not the way [`back`](Self::back); those of [`drain`](Self::drain).
+    pub async fn give_back(&self) -> Result<GivenBack, Error> {
+        if !self.is_back {
+            return Err(Error::invalid(
+                "jobs that come over wait beside the old queue's keys: only those that go back are given back",
+            ));
+        }
+        let mut total = GivenBack::default();
+        let mut held = self.enter_back().await?;
+        let run = async {
+            for progress in &mut held {
+                while let Next::Batch(leaving) = self.leave(progress, OldState::Ready, 0, None).await? {
+                    let count = leaving.jobs.len() as u64;
+                    match self.withdraw(progress, &leaving).await? {
+                        Some(given) => total.given += given,
+                        None => total.published += count,
+                    }
+                }
+                self.leave_no_more(progress).await?;
+            }
+            Ok(())
+        };
+        let ended = run.await;
+        for progress in &held {
+            _ = progress.lock.release().await;
+        }
+        ended.map(|()| total)
+    }
+
     pub(super) async fn begin_back(&self) -> Result<BridgeReport, Error> {
         let mut report = BridgeReport { is_back: true, ..BridgeReport::default() };
         for queue in self.old.queues_back() {
-            let counts = self.target.queue_or_part(queue)?.counts().await?;
+            let counts = self.queue(queue)?.counts().await?;
+            let leaving = self.departing(queue).await?;
             for (state, count) in [
                 (OldState::Delayed, counts.delayed),
                 (OldState::Ready, counts.ready),
                 (OldState::Failed, counts.failed),
                 (OldState::Reserved, counts.reserved),
             ] {
-                let mut lane = LaneReport::of_queue(queue, state, count);
+                let in_flight = leaving.iter().filter(|(_, of)| of == state.as_str()).map(|(count, _)| count).sum();
+                let mut lane = LaneReport::of_queue(queue, state, count, in_flight);
                 if count > 0 && state == OldState::Failed && self.old.way(queue, state).is_none() {
                     lane.stays.insert("the other queue keeps no failed jobs in Redis".to_owned(), count);
                 }
@@ -88,16 +152,79 @@ impl Bridge {
         Ok(report)
     }
 
+    /// How many jobs of a queue are on their way back, and out of which states.
+    pub(super) async fn departing(&self, queue: &str) -> Result<Vec<(u64, String)>, Error> {
+        let mut leaving = Vec::new();
+        for at in 0..usize::from(self.partitions) {
+            let part = self.target.queue_or_part(&self.part(queue, at))?;
+            let keys = &part.shared.keys;
+            let [length, state] = script::departing(keys);
+            let length = self.target.command("bridge", keys.slot(), length).await?;
+            let state = self.target.command("bridge", keys.slot(), state).await?;
+            leaving.push(script::departing_of([length, state])?);
+        }
+        leaving.retain(|(count, _)| *count > 0);
+        Ok(leaving)
+    }
+
     pub(super) async fn count_back(&self) -> Result<BridgeReport, Error> {
         let mut report = self.begin_back().await?;
         for at in 0..report.lanes.len() {
             let (queue, state) = (report.lanes[at].key.clone(), report.lanes[at].state);
             if let Some(way) = self.old.way(&queue, state).filter(|_| state != OldState::Reserved) {
-                report.note_back(at, way.key, report.lanes[at].before);
+                let nameless = self.nameless(&queue, state).await?;
+                report.note_back(at, way.key, report.lanes[at].before.saturating_sub(nameless));
+                if nameless > 0 {
+                    report.lanes[at].stays.insert(NAMELESS.to_owned(), nameless);
+                }
             }
         }
         report.is_dry = true;
         Ok(report)
+    }
+
+    /// How many jobs of a state think-queue could not run.
+    async fn nameless(&self, queue: &str, state: OldState) -> Result<u64, Error> {
+        if self.old.format != Format::Payload || self.old.name.is_some() {
+            return Ok(0);
+        }
+        let state = match state {
+            OldState::Delayed => State::Delayed,
+            OldState::Failed => State::Failed,
+            OldState::Ready | OldState::Reserved => State::Ready,
+        };
+        let (queue, mut from, mut nameless) = (self.queue(queue)?, 0, 0);
+        loop {
+            let jobs = queue.peek(state, from, MAX_BATCH).await?;
+            from += jobs.len();
+            nameless +=
+                jobs.iter().filter(|job| job.undecodable.is_none() && job.envelope.name.is_none()).count() as u64;
+            if jobs.len() < MAX_BATCH {
+                return Ok(nameless);
+            }
+        }
+    }
+
+    fn queue(&self, queue: &str) -> Result<Queue, Error> {
+        match self.partitions {
+            1 => self.target.queue(queue),
+            count => self.target.partitioned_queue(queue, count),
+        }
+    }
+
+    /// Takes the lock of each queue.
+    async fn enter_back(&self) -> Result<Vec<Progress>, Error> {
+        let mut held = Vec::new();
+        for queue in self.old.queues_back() {
+            for at in 0..usize::from(self.partitions) {
+                let (queue, part) = (queue.to_owned(), self.part(queue, at));
+                let name = format!("bridge:{}:back", part.replace('/', ":"));
+                let lock = self.target.lock(&name, &LockOptions::new().ttl(LOCK_TTL)).await;
+                let lock = lock.map_err(|error| locked(error, &format!("the jobs of '{part}'")))?;
+                held.push(Progress { queue, part, lock, id: host::random_id()?, has_taken: false, finished: None });
+            }
+        }
+        Ok(held)
     }
 
     pub(super) async fn run_back(
@@ -106,18 +233,24 @@ impl Bridge {
         progress: impl FnMut(&BridgeReport),
         ends: Option<&(dyn Fn() -> bool + Sync)>,
     ) -> Result<(), Error> {
-        let queues = self.old.queues_back();
-        let mut held = Vec::new();
-        let run = async {
-            for queue in &queues {
-                let lock = self.target.lock(&format!("bridge:{queue}:back"), &LockOptions::new().ttl(LOCK_TTL)).await;
-                let lock = lock.map_err(|error| locked(error, &format!("the jobs of '{queue}'")))?;
-                held.push(Progress { lock, id: host::random_id()?, finished: None });
+        // Before anything leaves: what leaves is in no state of duly.
+        for queue in self.old.queues_back() {
+            for state in STATES.into_iter().filter(|&state| self.old.way(queue, state).is_some()) {
+                let nameless = self.nameless(queue, state).await?;
+                if nameless > 0 {
+                    let message = format!(
+                        "{nameless} {} jobs of '{queue}': {NAMELESS}, and run the bridge again",
+                        state.as_str()
+                    );
+                    return Err(Error::invalid(message).during("bridge"));
+                }
             }
-            self.send_all(report, progress, ends, &queues, &mut held).await?;
-            // A copy of a call that comes late is to take out nothing any more.
-            for (queue, progress) in queues.iter().zip(&held) {
-                self.depart(queue, OldState::Ready, progress, 0, None).await?;
+        }
+        let mut held = self.enter_back().await?;
+        let run = async {
+            self.send_all(report, progress, ends, &mut held).await?;
+            for progress in &mut held {
+                self.leave_no_more(progress).await?;
             }
             Ok(())
         };
@@ -133,14 +266,16 @@ impl Bridge {
         report: &mut BridgeReport,
         mut progress: impl FnMut(&BridgeReport),
         ends: Option<&(dyn Fn() -> bool + Sync)>,
-        queues: &[&str],
         held: &mut [Progress],
     ) -> Result<(), Error> {
         loop {
             let mut more = false;
-            for (queue, held) in queues.iter().zip(held.iter_mut()) {
-                for state in STATES.into_iter().filter(|&state| self.old.way(queue, state).is_some()) {
-                    more |= self.send(report, queue, state, held).await?;
+            for held in &mut *held {
+                for state in STATES {
+                    if self.old.way(&held.queue, state).is_none() {
+                        continue;
+                    }
+                    more |= self.send(report, state, held).await?;
                     if more || report.trouble.is_some() {
                         report.trouble = None;
                         progress(report);
@@ -157,68 +292,114 @@ impl Bridge {
     }
 
     /// One batch of a queue. Says whether there may be another one.
-    async fn send(
-        &self,
-        report: &mut BridgeReport,
-        queue: &str,
-        state: OldState,
-        progress: &mut Progress,
-    ) -> Result<bool, Error> {
+    async fn send(&self, report: &mut BridgeReport, state: OldState, progress: &mut Progress) -> Result<bool, Error> {
         let mut above = None;
         loop {
-            let (sequence, lane, state, jobs) = match self.depart(queue, state, progress, BATCH_JOBS, above).await? {
-                DepartReply::Batch { sequence: Some(sequence), lane, state, jobs, .. } => (sequence, lane, state, jobs),
-                DepartReply::Batch { more, .. } => {
-                    progress.finished = None;
-                    return Ok(more);
-                }
-                DepartReply::Fenced => {
-                    let message = "another bridge of these queues has taken over";
-                    return Err(Error::new(ErrorKind::LeaseLost, message).during("bridge"));
+            let leaving = match self.leave(progress, state, BATCH_JOBS, above).await? {
+                Next::Batch(leaving) => leaving,
+                Next::Nothing { more } => return Ok(more),
+            };
+            let Leaving { sequence, lane, state, way, jobs } = &leaving;
+            let entries: Result<Vec<_>, _> = jobs.iter().map(|job| self.entry(&progress.queue, way, job)).collect();
+            let entries = match entries {
+                Ok(entries) => entries,
+                // It came since: a job that does not go would hold up the others of its batch on their way.
+                Err(error) => {
+                    self.withdraw(progress, &leaving).await?;
+                    return Err(error);
                 }
             };
-            // Of a batch that an earlier bridge has left behind it may be another state than the one that was asked for.
-            let state = STATES.into_iter().find(|each| each.as_str() == state).unwrap_or(OldState::Ready);
-            let way = self.old.way(queue, state).ok_or_else(|| {
-                let message =
-                    format!("{} {} jobs are on their way to another kind of queue", jobs.len(), state.as_str());
-                Error::invalid(format!("{message}: run the bridge with the options that it had")).during("bridge")
-            })?;
-            let entries = jobs.iter().map(|job| self.entry(queue, &way, job)).collect::<Result<Vec<_>, _>>()?;
-            let publish = Publish { target: way.key, order: way.order, lane: &lane, sequence, jobs: &entries };
+            let publish = Publish { target: way.key, order: way.order, lane, sequence: *sequence, jobs: &entries };
             let reply = self.source.run("bridge", &publish.call(), self.source.shared.durability).await?;
             if let Published::Behind(known) = Published::decode(reply)? {
                 above = Some(known);
                 continue;
             }
-            let at = report.lanes.iter().position(|lane| lane.key == queue && lane.state == state).unwrap_or(0);
+            let at =
+                report.lanes.iter().position(|lane| lane.key == progress.queue && lane.state == *state).unwrap_or(0);
             // Behind an outage the last batch comes again, and was counted.
-            if report.lanes[at].counted.replace(sequence) != Some(sequence) {
+            if report.lanes[at].counted.replace(*sequence) != Some(*sequence) {
                 report.note_back(at, way.key, jobs.len() as u64);
             }
-            progress.finished = Some(sequence);
+            progress.finished = Some(*sequence);
             return Ok(true);
         }
     }
 
+    /// The next batch on its way. `cap`: 0 for none but one that is on its way already.
+    async fn leave(
+        &self,
+        progress: &mut Progress,
+        state: OldState,
+        cap: usize,
+        above: Option<u64>,
+    ) -> Result<Next<'_>, Error> {
+        let reply = self.depart(progress, progress.lock.token(), state, cap, above).await?;
+        progress.has_taken |= matches!(reply, DepartReply::Batch { .. });
+        let (sequence, lane, state, jobs) = match reply {
+            DepartReply::Batch { sequence: Some(sequence), lane, state, jobs, .. } => (sequence, lane, state, jobs),
+            DepartReply::Batch { more, .. } => {
+                progress.finished = None;
+                return Ok(Next::Nothing { more });
+            }
+            DepartReply::Fenced(known) => return Err(self.fenced_back(progress, known)?),
+        };
+        // Of a batch that an earlier bridge has left behind it may be another state than the one that was asked for.
+        let state = STATES.into_iter().find(|each| each.as_str() == state).unwrap_or(OldState::Ready);
+        let way = self.old.way(&progress.queue, state).ok_or_else(|| {
+            let message = format!("{} {} jobs are on their way to another kind of queue", jobs.len(), state.as_str());
+            Error::invalid(format!("{message}: run the bridge with the options that it had")).during("bridge")
+        })?;
+        Ok(Next::Batch(Leaving { sequence, lane, state, way, jobs }))
+    }
+
+    /// Puts a batch back into its state, and says how many jobs that were. None if the other queue has it: then it has left.
+    async fn withdraw(&self, progress: &mut Progress, leaving: &Leaving<'_>) -> Result<Option<u64>, Error> {
+        let withdraw = Withdraw { target: leaving.way.key, lane: &leaving.lane, sequence: leaving.sequence };
+        let reply = self.source.run("bridge", &withdraw.call(), self.source.shared.durability).await?;
+        if script::is_published(reply)? {
+            progress.finished = Some(leaving.sequence);
+            return Ok(None);
+        }
+        let give = GiveBack { token: Digits(progress.lock.token()), sequence: Digits(leaving.sequence) };
+        let part = self.target.queue_or_part(&progress.part)?;
+        match part.run(give.with([]).during("bridge").durably(Durability::None)).await? {
+            GiveBackReply::Given(count) => Ok(Some(count)),
+            GiveBackReply::Fenced(known) => Err(self.fenced_back(progress, known)?),
+        }
+    }
+
+    fn fenced_back(&self, progress: &Progress, known: u64) -> Result<Error, Error> {
+        let part = self.target.queue_or_part(&progress.part)?;
+        let key = script::departed_key(&part.shared.keys);
+        let of = format!("the jobs of '{}'", progress.part);
+        Ok(fenced(&progress.lock, known, progress.has_taken, &of, &key))
+    }
+
+    /// A copy of a call that comes late is to take out nothing any more.
+    async fn leave_no_more(&self, progress: &Progress) -> Result<(), Error> {
+        self.depart(progress, progress.lock.token() + 1, OldState::Ready, 0, None).await.map(drop)
+    }
+
     async fn depart(
         &self,
-        queue: &str,
-        state: OldState,
         progress: &Progress,
+        token: u64,
+        state: OldState,
         cap: usize,
         above: Option<u64>,
     ) -> Result<DepartReply, Error> {
         let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let depart = Depart {
             state: state.as_str(),
-            token: Digits(progress.lock.token() + u64::from(cap == 0)),
+            token: Digits(token),
             finished: text(progress.finished),
             lane: progress.id.clone(),
             above: text(above),
             cap,
         };
-        self.target.queue_or_part(queue)?.run(depart.with([]).during("bridge").durably(Durability::None)).await
+        let part = self.target.queue_or_part(&progress.part)?;
+        part.run(depart.with([]).during("bridge").durably(Durability::None)).await
     }
 
     /// The job as the other queue has it, and its score.
@@ -245,9 +426,7 @@ impl Bridge {
     /// What think-queue reads. A job that came from there is its whole payload already.
     fn payload(&self, envelope: &Envelope) -> Result<Vec<u8>, Error> {
         let name = envelope.name.as_deref().or(self.old.name.as_deref()).ok_or_else(|| {
-            let message =
-                "a job has no name, which think-queue needs: say its handler with --name, and run the bridge again";
-            Error::invalid(message).during("bridge").of_job(&envelope.id)
+            Error::invalid(format!("{NAMELESS}, and run the bridge again")).during("bridge").of_job(&envelope.id)
         })?;
         let (id, attempts) = (json!(envelope.id).to_string(), envelope.attempts.to_string());
         let fields = members(envelope.data.as_str()).ok().filter(|fields| {

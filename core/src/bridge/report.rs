@@ -23,6 +23,8 @@ pub struct BridgeReport {
     pub trouble: Option<String>,
     /// Was nothing moved?
     pub is_dry: bool,
+    /// How many jobs of duly an interrupted bridge has left on their way back to another queue, where this one is none of that kind.
+    pub departing: BTreeMap<String, u64>,
     /// Do jobs go back? Then the lanes are duly's queues, and the queues are the other one's keys.
     pub is_back: bool,
 }
@@ -65,6 +67,8 @@ pub struct LaneReport {
     pub dropped: u64,
     /// Why jobs stay in the old queue, and how many.
     pub stays: BTreeMap<String, u64>,
+    /// Why the rest of its jobs waits, if it does.
+    pub blocked: Option<String>,
     /// Is it shown while it is empty?
     is_seldom: bool,
     /// The last batch that was counted: it may come again behind an outage.
@@ -84,25 +88,39 @@ impl LaneReport {
             in_flight,
             dropped: 0,
             stays: BTreeMap::new(),
+            blocked: None,
             is_seldom: lane.is_seldom,
             counted: None,
         }
     }
 
     /// Of the way back.
-    pub(super) fn of_queue(queue: &str, state: OldState, count: u64) -> Self {
+    pub(super) fn of_queue(queue: &str, state: OldState, count: u64, in_flight: u64) -> Self {
+        let before = count + in_flight;
         Self {
             key: queue.to_owned(),
             state,
-            before: count,
+            before,
             moved: 0,
-            left: count,
-            in_flight: 0,
+            left: before,
+            in_flight,
             dropped: 0,
             stays: BTreeMap::new(),
+            blocked: None,
             is_seldom: false,
             counted: None,
         }
+    }
+
+    /// Workers of the old queue have taken some of those that stayed, nobody knows which: so many are left.
+    pub(super) fn stay_at_most(&mut self, count: u64) {
+        let mut surplus = self.stays.values().sum::<u64>().saturating_sub(count);
+        while let Some(most) = self.stays.values_mut().max().filter(|_| surplus > 0) {
+            let taken = surplus.min(*most);
+            *most -= taken;
+            surplus -= taken;
+        }
+        self.stays.retain(|_, count| *count > 0);
     }
 
     /// The key as a terminal can show it.
@@ -161,12 +179,21 @@ impl BridgeReport {
     /// Was as much taken over as there was, with nothing left, and does duly count as many more?
     pub fn is_complete(&self) -> bool {
         // Workers of the old queue take from `reserved` as well.
-        // What was on its way from an earlier bridge is in no state of duly.
         let is_done = |lane: &LaneReport| {
             self.is_back || lane.state == OldState::Reserved || lane.moved + lane.dropped == lane.before
         };
         self.lanes.iter().all(|lane| lane.left == 0 && lane.in_flight == 0 && is_done(lane))
             && self.pushed.values().all(PushedCounts::agrees)
+            && (!self.is_back || self.agrees_back())
+    }
+
+    /// Did as many jobs go back as there were? They change their states meanwhile: a delayed one is due, and what a worker had comes back.
+    fn agrees_back(&self) -> bool {
+        let (held, others): (Vec<&LaneReport>, Vec<&LaneReport>) =
+            self.lanes.iter().partition(|lane| lane.state == OldState::Reserved);
+        let sum = |lanes: &[&LaneReport], of: fn(&LaneReport) -> u64| lanes.iter().map(|lane| of(lane)).sum::<u64>();
+        let (before, held) = (sum(&others, |lane| lane.before), sum(&held, |lane| lane.before));
+        (before..=before + held).contains(&sum(&others, |lane| lane.moved + lane.left))
     }
 }
 
@@ -204,9 +231,23 @@ impl fmt::Display for BridgeReport {
             let stay = if self.is_dry { "would stay" } else { "stay" };
             write!(f, "\n{count} jobs {stay} in {here}: {reason}")?;
         }
-        let in_flight: u64 = self.lanes.iter().map(|lane| lane.in_flight).sum();
+        for lane in shown() {
+            if let Some(reason) = &lane.blocked {
+                write!(f, "\nthe jobs of '{}' wait: {reason}", lane.shown())?;
+            }
+        }
+        let interrupted = self.lanes.iter().filter(|lane| lane.blocked.is_none());
+        let in_flight: u64 = interrupted.map(|lane| lane.in_flight).sum();
+        let again = if self.is_back { " with the same options, or `duly bridge give-back`" } else { "" };
         if in_flight > 0 {
-            write!(f, "\n{in_flight} jobs are in flight from a bridge that was interrupted: run it again")?;
+            write!(f, "\n{in_flight} jobs are in flight from a bridge that was interrupted: run it again{again}")?;
+        }
+        for (queue, count) in &self.departing {
+            write!(
+                f,
+                "\n{count} jobs of '{queue}' are on their way to another queue, by a bridge --back that was interrupted: run that \
+                 again, or `duly bridge give-back`"
+            )?;
         }
         if self.is_dry {
             return write!(f, "\nnothing was moved");
@@ -214,8 +255,11 @@ impl fmt::Display for BridgeReport {
         for (queue, PushedCounts { before, after, .. }) in &self.pushed {
             write!(f, "\nthe queue '{queue}' had counted {before} pushed jobs before, and counts {after} now")?;
         }
-        let others = self.lanes.iter().filter(|lane| lane.state != OldState::Reserved);
-        let differs = others.clone().any(|lane| lane.moved + lane.left + lane.dropped != lane.before);
+        let mut others = self.lanes.iter().filter(|lane| lane.state != OldState::Reserved);
+        let differs = match self.is_back {
+            true => !self.agrees_back(),
+            false => others.any(|lane| lane.moved + lane.left + lane.dropped != lane.before),
+        };
         let held = |lane: &LaneReport| lane.left.saturating_sub(lane.stays.values().sum());
         let held: u64 = self.lanes.iter().filter(|lane| lane.state == OldState::Reserved).map(held).sum();
         if held > 0 {
@@ -239,5 +283,25 @@ impl fmt::Display for BridgeReport {
         } else {
             write!(f, "\nnot all was moved")
         }
+    }
+}
+
+/// What became of jobs that an interrupted bridge had left on their way back.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct GivenBack {
+    /// How many are in their state again.
+    pub given: u64,
+    /// How many the old queue had already: they are there, and not in duly any more.
+    pub published: u64,
+}
+
+impl fmt::Display for GivenBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} jobs are in duly again", self.given)?;
+        if self.published > 0 {
+            write!(f, "\n{} jobs were in the old queue already, and are there", self.published)?;
+        }
+        Ok(())
     }
 }

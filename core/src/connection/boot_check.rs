@@ -7,7 +7,10 @@ use super::classify;
 use super::trouble::Trouble;
 use crate::value::error::{Error, ErrorKind};
 
-/// What the sections `server`, `memory` and `replication` of INFO said. Empty when INFO is not permitted: a user
+/// The uptime of a server, in seconds, that may have been away just now. It counts the time in which the data is loaded.
+const JUST_BACK: u64 = 30;
+
+/// What the sections `server`, `memory`, `replication` and `persistence` of INFO said. Empty when INFO is not permitted: a user
 /// with few rights must be able to work, so everything unknown passes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ServerFacts {
@@ -17,6 +20,8 @@ pub(super) struct ServerFacts {
     maxmemory_policy: Option<String>,
     role: Option<String>,
     mode: Option<String>,
+    uptime: Option<u64>,
+    has_loaded: bool,
 }
 
 impl ServerFacts {
@@ -41,6 +46,11 @@ impl ServerFacts {
                     "maxmemory" => facts.maxmemory = value.parse().ok(),
                     "maxmemory_policy" => facts.maxmemory_policy = Some(value.to_owned()),
                     "redis_mode" | "server_mode" => facts.mode = Some(value.to_owned()),
+                    "uptime_in_seconds" => facts.uptime = value.parse().ok(),
+                    // Keys of a dump (servers from 7.0 say so), or an append-only file that was there when it started.
+                    "rdb_last_load_keys_loaded" | "aof_base_size" => {
+                        facts.has_loaded |= value.parse().is_ok_and(|count: u64| count > 0);
+                    }
                     "role" => facts.role = Some(value.to_owned()),
                     _ => {}
                 }
@@ -49,12 +59,18 @@ impl ServerFacts {
         facts
     }
 
+    /// Has it started a short time ago, with data of an earlier life? Then leases may be over that nobody could renew.
+    pub(super) fn is_just_back(&self) -> bool {
+        self.has_loaded && self.uptime.is_some_and(|seconds| seconds < JUST_BACK)
+    }
+
     /// Refuses a sentinel, which holds no jobs.
     pub(super) fn check_mode(&self, server: &Address) -> Result<(), Trouble> {
         if self.mode.as_deref() == Some("sentinel") {
-            return Err(Trouble::refused(Error::invalid(format!(
-                "{server} is a sentinel: use redis+sentinel://host:port/master-name"
-            ))));
+            return Err(Trouble::refused(Error::new(
+                ErrorKind::WrongServer,
+                format!("{server} is a sentinel: use redis+sentinel://host:port/master-name"),
+            )));
         }
         Ok(())
     }
@@ -111,5 +127,15 @@ mod tests {
         assert_eq!(kind("maxmemory:0\nmaxmemory_policy:allkeys-lru", false), None);
         assert_eq!(kind("maxmemory:1000\nmaxmemory_policy:noeviction", false), None);
         assert_eq!(kind("", false), None, "INFO may be forbidden");
+    }
+
+    #[test]
+    fn a_server_is_just_back_if_it_has_loaded_data_a_short_time_ago() {
+        let is_just_back = |text: &str| facts(text).is_just_back();
+        assert!(is_just_back("uptime_in_seconds:29\nrdb_last_load_keys_loaded:4"));
+        assert!(is_just_back("uptime_in_seconds:0\nrdb_last_load_keys_loaded:0\naof_base_size:89"));
+        assert!(!is_just_back("uptime_in_seconds:30\nrdb_last_load_keys_loaded:4"));
+        assert!(!is_just_back("uptime_in_seconds:1\nrdb_last_load_keys_loaded:0\naof_base_size:0"), "it is new");
+        assert!(!is_just_back("aof_base_size:89"), "INFO server may be forbidden");
     }
 }

@@ -120,7 +120,7 @@ const PLAIN_REFUSALS: &[(&[&str], ErrorKind, &str)] = &[
     ),
     (
         &["db index is out of range", "invalid db index", "select is not allowed in cluster"],
-        ErrorKind::InvalidArgument,
+        ErrorKind::WrongServer,
         "the server has no database of this number",
     ),
     (
@@ -130,17 +130,17 @@ const PLAIN_REFUSALS: &[(&[&str], ErrorKind, &str)] = &[
     ),
     (
         &["cluster support disabled"],
-        ErrorKind::InvalidArgument,
+        ErrorKind::WrongServer,
         "the server is no cluster: use redis:// instead of redis+cluster://",
     ),
     (
         &["unknown command `cluster", "unknown command 'cluster"],
-        ErrorKind::InvalidArgument,
+        ErrorKind::WrongServer,
         "this is no cluster: a sentinel's URL is redis+sentinel://host:port/master-name, a server's redis://",
     ),
     (
         &["unknown command `sentinel", "unknown command 'sentinel"],
-        ErrorKind::InvalidArgument,
+        ErrorKind::WrongServer,
         "this is no sentinel: name the sentinels (usually port 26379), or use redis:// for the server itself",
     ),
     (&["unknown command", "unknown redis command", "unknown subcommand"], ErrorKind::Unsupported, ""),

@@ -125,6 +125,8 @@ pub(super) struct Link {
     life: Life,
     ended: Arc<AtomicBool>,
     aof_works: AtomicBool,
+    /// When it was opened, the server had just started again.
+    pub(super) is_just_back: bool,
 }
 
 impl Drop for Link {
@@ -162,15 +164,17 @@ impl Dialer {
             has_ended.store(true, Ordering::Release);
         })
         .abort_handle();
-        let link = Link {
+        let mut link = Link {
             address: address.clone(),
             connection,
             driver,
             life: Life::new(signs),
             ended,
             aof_works: AtomicBool::new(false),
+            is_just_back: false,
         };
-        self.introduce(&link, purpose, until).await.map_err(Trouble::of_a_new_connection)?;
+        let facts = self.introduce(&link, purpose, until).await.map_err(Trouble::of_a_new_connection)?;
+        link.is_just_back = facts.is_just_back();
         Ok(link)
     }
 
@@ -189,7 +193,7 @@ impl Dialer {
         (needed, vec![words(&["CLIENT", "SETNAME", &self.settings.client_name])])
     }
 
-    async fn introduce(&self, link: &Link, purpose: Purpose, until: Instant) -> Result<(), Trouble> {
+    async fn introduce(&self, link: &Link, purpose: Purpose, until: Instant) -> Result<ServerFacts, Trouble> {
         let (needed, welcome) = self.introduction(purpose);
         let mut pipeline = redis::pipe();
         let mut count = needed.len() + welcome.len();
@@ -200,14 +204,14 @@ impl Dialer {
             pipeline.add_command(words(&["CLIENT", "SETINFO", "LIB-NAME", "duly"]));
             pipeline.add_command(words(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]));
             // One section each: servers before 7.0 take only one.
-            for section in ["server", "memory", "replication"] {
+            for section in ["server", "memory", "replication", "persistence"] {
                 pipeline.add_command(words(&["INFO", section]));
             }
             pipeline.add_command(words(&["EVALSHA", NO_SCRIPT, "0"]));
             // On every new connection, because a script that is stopped by a missing permission leaves half of its work behind.
             // Declared, its key would have to be in a slot of this server, and in the user's pattern.
             pipeline.add_command(words(&["EVAL", &permission_check().text, "0", &self.settings.permissions_key]));
-            count += 7;
+            count += 8;
         }
         let mut connection = link.connection.clone();
         let replies = match tokio::time::timeout_at(until, connection.send_packed_commands(&pipeline, 0, count)).await {
@@ -232,7 +236,7 @@ impl Dialer {
             facts.check(&link.address, self.allow_eviction)?;
             check_permissions(&link.address, &replies)?;
         }
-        Ok(())
+        Ok(facts)
     }
 
     /// The server hung up, or answered nonsense, when we said who we are.

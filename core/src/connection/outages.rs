@@ -66,17 +66,19 @@ impl Outages {
     /// An attempt got no answer, or the server does nothing for now, or nothing that writes.
     pub(super) fn failed(&self, slot: u16, away: Away, now: Instant) {
         let mut slots = self.lock();
-        if slots.len() >= MANY_SLOTS && !slots.contains_key(&slot) {
-            slots.retain(|_, outage| outage.spares(now));
-        }
-        let begins = Outage { is_on: true, refuses_writes: false, until: now, in_a_row: 1, has_spared: false };
-        let outage = slots.entry(slot).or_insert(begins);
+        let outage = begun(&mut slots, slot, now);
         if !outage.is_on {
             let follows = if now < outage.until { outage.in_a_row + 1 } else { MOST_IN_A_ROW + 1 };
             outage.in_a_row = if outage.has_spared { follows } else { 1 };
             outage.is_on = true;
         }
         outage.refuses_writes |= away == Away::ForWrites;
+        self.some.store(true, Ordering::Release);
+    }
+
+    /// A new connection has found a server that has just started again. An outage that is known already is this one.
+    pub(super) fn was_away(&self, slot: u16, now: Instant) {
+        begun(&mut self.lock(), slot, now);
         self.some.store(true, Ordering::Release);
     }
 
@@ -114,6 +116,15 @@ impl Outages {
     fn lock(&self) -> MutexGuard<'_, HashMap<u16, Outage>> {
         self.of_slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is noted at this slot, from now on if nothing was.
+fn begun(slots: &mut HashMap<u16, Outage>, slot: u16, now: Instant) -> &mut Outage {
+    if slots.len() >= MANY_SLOTS && !slots.contains_key(&slot) {
+        slots.retain(|_, outage| outage.spares(now));
+    }
+    let begins = Outage { is_on: true, refuses_writes: false, until: now, in_a_row: 1, has_spared: false };
+    slots.entry(slot).or_insert(begins)
 }
 
 #[cfg(test)]
@@ -222,6 +233,17 @@ mod tests {
         assert_eq!([7, 8, 9].map(|slot| noted_at(slot, later)), [7, 7, 9]);
         outages.failed(9, Away::ForAll, later);
         assert_eq!([7, 8, 9].map(|slot| noted_at(slot, later)), [9, 9, 9]);
+    }
+
+    #[test]
+    fn many_calls_that_find_a_server_just_back_count_as_one_outage() {
+        let (outages, start) = (Outages::default(), Instant::now());
+        for _ in 0..20 {
+            outages.was_away(0, start);
+            assert!(reserve(&outages, start));
+        }
+        assert!(reserve(&outages, start + 4 * SECOND));
+        assert!(!reserve(&outages, start + 5 * SECOND));
     }
 
     #[test]

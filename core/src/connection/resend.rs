@@ -205,7 +205,8 @@ impl Shared {
         result
     }
 
-    /// The shared link to this server. One whose link ended while nobody called may have been away for any time.
+    /// The shared link to this server. One whose link ended while nobody called may have been away for any time. So may one that has just
+    /// started, if this client is new: others knew it before.
     pub(super) async fn link_to(
         &self,
         server: &Arc<Server>,
@@ -218,7 +219,11 @@ impl Shared {
         if server.may_have_been_away() {
             self.outages.failed(self.outage_slot(slot), Away::ForAll, Instant::now());
         }
-        server.shared_link(&self.dialer, deadline).await
+        let link = server.shared_link(&self.dialer, deadline).await?;
+        if link.is_just_back {
+            self.outages.was_away(self.outage_slot(slot), Instant::now());
+        }
+        Ok(link)
     }
 
     /// What is known of outages is of one server, or in a cluster of the slots that one server has, whichever that is.
@@ -251,7 +256,8 @@ impl Shared {
     /// A redirection outside of a cluster URL cannot be followed: the URL is the wrong kind.
     pub(super) fn explain_redirect(&self, trouble: Trouble) -> Trouble {
         if self.topology.as_cluster().is_none() && matches!(trouble.next, Next::Moved { .. } | Next::Ask { .. }) {
-            return Trouble::refused(Error::invalid(
+            return Trouble::refused(Error::new(
+                ErrorKind::WrongServer,
                 "the server is part of a cluster: use a cluster URL, redis+cluster://host:port",
             ));
         }

@@ -25,10 +25,10 @@ const PING: &[u8] = b"PING\r\n";
 pub(super) async fn instead_of_tls(address: &Address, until: Instant) -> Option<Trouble> {
     let answer = answer_to(PING, address, None, until).await.ok()?;
     if is_redis(&answer) {
-        return Some(Trouble::refused(Error::invalid(format!(
+        return Some(another_kind(format!(
             "{address} does not speak TLS: use a URL without it, redis:// instead of rediss:// (redis+sentinel://, \
              redis+cluster://), or name the server's TLS port"
-        ))));
+        )));
     }
     (!answer.is_empty() && !is_tls(&answer)).then(|| not_redis(address))
 }
@@ -46,12 +46,16 @@ pub(super) async fn instead_of_a_welcome(
     match answer_to(hello.as_deref().unwrap_or(PING), address, tls, until).await {
         // A server that does not like our certificate says so only now; the `redis` crate swallows it.
         Err(error) => tls::refusal(address, &error),
-        Ok(answer) if hello.is_some() && is_tls(&answer) => Some(Trouble::refused(Error::invalid(format!(
+        Ok(answer) if hello.is_some() && is_tls(&answer) => Some(another_kind(format!(
             "{address} seems to speak TLS: use a URL with it, rediss:// instead of redis:// (rediss+sentinel://, \
              rediss+cluster://), or name the server's plain port"
-        )))),
+        ))),
         Ok(answer) => (!answer.is_empty() && !is_redis(&answer)).then(|| not_redis(address)),
     }
+}
+
+fn another_kind(message: String) -> Trouble {
+    Trouble::refused(Error::new(ErrorKind::WrongServer, message))
 }
 
 /// What answered is no Redis. A box between may answer for a server that is down, so a client that had worked tries again.

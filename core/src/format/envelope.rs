@@ -76,6 +76,18 @@ impl Envelope {
         Self { id: id.into(), data, max_attempts: DEFAULT_MAX_RETRIES, priority: DEFAULT_PRIORITY, ..Self::default() }
     }
 
+    /// The value of a field that this version does not know: another program, or another queue, has written it. Of two it is the last.
+    ///
+    /// ```
+    /// let job = duly::Envelope::decode(br#"{"id":"1","data":42,"shop":7}"#)?;
+    /// assert_eq!(job.extra("shop").map(|value| value.as_str()), Some("7"));
+    /// assert_eq!(job.extra("data"), None);
+    /// # Ok::<(), duly::Error>(())
+    /// ```
+    pub fn extra(&self, name: &str) -> Option<&Data> {
+        self.unknown.iter().rev().find(|field| field.name == name).map(|field| &field.value)
+    }
+
     /// Refuses what must not be pushed: a bad id, key, handler name, priority, header, timeout or retry policy.
     ///
     /// [`ErrorKind::InvalidArgument`]; the message says what is allowed. Decoding does not check this, so that the jobs

@@ -59,7 +59,8 @@ pub struct Counts {
     pub failed: u64,
     /// Does the queue hand out jobs?
     pub paused: bool,
-    /// How long ago the oldest ready job was pushed, in milliseconds; by the pushing host's clock, and its delay counts.
+    /// For how long the oldest ready job could have run, in milliseconds: since the end of the delay of its push. By the pushing host's
+    /// clock, in whole seconds; retries and reschedules do not change it.
     pub oldest_ready_age: Option<Millis>,
     /// How long until the next delayed job is due; zero if it is overdue.
     pub next_due_in: Option<Millis>,
@@ -202,14 +203,17 @@ impl Part {
         let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);
         let oldest = reply.heads.iter().filter_map(|(id, record)| decode(id, record, b"").ok());
-        let oldest = oldest.map(|(envelope, _)| envelope.time).filter(|&time| time > 0).min();
+        let due = |(job, _): (Envelope, u32)| {
+            (job.time > 0).then(|| job.time.saturating_mul(1000).saturating_add(job.delay.to_millis().get()))
+        };
+        let oldest = oldest.filter_map(due).min();
         Ok(Counts {
             delayed: count(reply.delayed),
             ready: count(reply.ready),
             reserved: count(reply.reserved),
             failed: count(reply.failed),
             paused: reply.paused,
-            oldest_ready_age: oldest.map(|pushed| Millis::new(now.saturating_sub(pushed.saturating_mul(1000)))),
+            oldest_ready_age: oldest.map(|due| Millis::new(now.saturating_sub(due))),
             next_due_in: reply.next_due.map(until),
             next_lease_end_in: reply.next_lease_end.map(until),
             held: limits::held_back(&reply.limits, reply.now),

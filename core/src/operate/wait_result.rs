@@ -124,7 +124,8 @@ fn failed(came_back: &[u8]) -> Error {
 fn not_kept() -> Error {
     Error::new(
         ErrorKind::NoResult,
-        "the job is done, but its result was not kept, because the server had no memory left: raise its maxmemory",
+        "the job is done, but its result was not kept: the server had no memory left (raise its maxmemory), or it could not be sent, \
+         because each call with it was cut off (the worker's log says so)",
     )
 }
 

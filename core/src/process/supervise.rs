@@ -1,241 +1,342 @@
-//! The decisions of a supervisor of worker processes: whether and when a process that has ended is replaced, when one that does not
-//! end is killed, and with which code the supervisor and a worker end. Pure; each language starts the processes and waits.
+//! What a supervisor of worker processes does next: a state machine that knows no process, no clock and no language. Each language
+//! starts the processes, passes on what they say, and sends the signals.
+
+mod exit;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
-/// The pause before a process that died young is replaced. It doubles with each further one that dies young in its place, and half
-/// of it is drawn, so that those that died together do not start together.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// A process that has lived so long was all right: it is replaced at once, whatever it died of.
-const LONG_LIFE: Duration = Duration::from_secs(10);
-/// Processes that end as they should, after so many jobs, follow each other no faster than this.
-const RECYCLED_AFTER: Duration = Duration::from_millis(100);
+#[cfg(test)]
+pub(crate) use exit::MARGIN;
+pub use exit::PATIENCE;
+use exit::{AfterExit, Exit, LastWord, Others, STOP_SIGNALS};
+pub(crate) use exit::{STUCK, exit_code};
+
+/// At these all processes are replaced, one by one: a fresh one has the new code, and opens its log files anew.
+const RELOAD_SIGNALS: [i32; 2] = [libc::SIGHUP, libc::SIGUSR2];
 /// The pause when the system gives no process.
 const NO_PROCESS_PAUSE: Duration = Duration::from_secs(1);
-/// How long a handler may go on after it was interrupted, before its process ends.
-pub const PATIENCE: Duration = Duration::from_secs(5);
-/// What a process has beyond its grace: large results get up to 12 s over a slow line, and its last words 1.5; one whose handler hangs
-/// ends by itself, [`PATIENCE`] and its farewell later.
-pub(crate) const MARGIN: Duration = Duration::from_secs(15);
+/// A time that never comes.
+const NEVER: Duration = Duration::MAX;
 
-const STOP_SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
-const BY_SIGNAL: i32 = 128;
-/// The exit code of a worker with a handler that had to end and could not be interrupted.
-pub(crate) const STUCK: i32 = 124;
-/// The exit code of a worker whose grace ended before its handlers: as if SIGALRM had ended it.
-const OUT_OF_GRACE: i32 = BY_SIGNAL + libc::SIGALRM;
-
-/// How a worker process has ended.
-#[derive(Debug, Clone, Copy)]
-pub struct Exit {
-    /// Its exit code, or the number of the signal that killed it, negative.
-    pub status: i32,
-    /// It said that any other process would meet the same error.
-    pub is_fatal: bool,
-    /// It had begun to work: it was ready for jobs.
-    pub was_ready: bool,
-    /// For how long it lived.
-    pub lived: Duration,
-    /// How many processes in its place have died young before it, one after the other.
-    pub young_deaths: u32,
-    /// For how long its supervisor had run when this process began.
-    pub began_after: Duration,
-    /// Another process of its supervisor has run its jobs, and ended as it should.
-    pub one_ended_well: bool,
+/// What a supervisor is started with.
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct SupervisorSettings {
+    /// How many processes it keeps, 1 or more.
+    pub processes: usize,
+    /// How long the jobs that run may go on after a signal. A process may say that it takes longer.
+    pub grace: Duration,
+    /// It was started in a terminal, which sends SIGHUP when it goes away.
+    pub has_terminal: bool,
+    /// It has loaded the program's code itself.
+    pub has_loaded: bool,
+    /// The program's code is being written: a change of it starts the processes again.
+    pub await_changes: bool,
 }
 
-impl Exit {
-    /// Would every process meet that error, from the start? Where others have worked before, it is an outage, which those wait out that
-    /// are connected: somebody changes a password just now, or a permission.
-    fn stops_all(&self) -> bool {
-        self.is_fatal && !self.one_ended_well && self.began_after < LONG_LIFE
-    }
+/// The processes of a supervisor and what is to be done about them. Times are since its start.
+#[derive(Debug)]
+pub(crate) struct Supervised {
+    settings: SupervisorSettings,
+    slots: Vec<Slot>,
+    one_ended_well: bool,
+    one_was_ready: bool,
+    /// When all were asked to end, and when a second time.
+    asked: Option<(Duration, Option<Duration>)>,
+    /// The signals that are to be sent, and to which slots.
+    signals: Vec<(usize, i32)>,
+    code: i32,
 }
 
-/// The supervisor's next step.
+/// A process, and those that came before it in its place.
+#[derive(Debug, Default)]
+struct Slot {
+    process: Option<Process>,
+    start_at: Duration,
+    young_deaths: u32,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    since: Duration,
+    is_ready: bool,
+    word: Option<LastWord>,
+    /// It is to be replaced when its turn has come.
+    is_old: bool,
+    /// It was asked to end, for another one to take its place.
+    asked: Option<Duration>,
+    is_killed: bool,
+}
+
+/// What a signal to the supervisor means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AfterExit {
-    /// Nothing: all others stop, too, and the supervisor ends with this code, or a larger one of theirs.
-    Stop {
-        /// Of this process.
-        code: i32,
-    },
-    /// Another process takes its place.
-    Replace {
-        /// After this long.
-        after: Duration,
-        /// For the exit of that process.
-        young_deaths: u32,
-    },
+pub enum OnSignal {
+    /// All stop. It is passed on.
+    Stop,
+    /// All stop already, and this one ends their grace. It is passed on.
+    StopAgain,
+    /// All are replaced, one by one.
+    Reload,
+    /// Nothing.
+    Ignore,
 }
 
-/// What to do about a process that has ended. `chance` is from 0 to 1.
-pub(crate) fn after_exit(exit: &Exit, is_stopping: bool, chance: f64) -> AfterExit {
-    let Exit { status, was_ready, lived, young_deaths, .. } = *exit;
-    if is_stopping || exit.stops_all() {
-        return AfterExit::Stop { code: code_of(status) };
-    }
-    if status == 0 && was_ready {
-        return AfterExit::Replace { after: RECYCLED_AFTER.saturating_sub(lived), young_deaths: 0 };
-    }
-    if lived >= LONG_LIFE && !exit.is_fatal {
-        return AfterExit::Replace { after: Duration::ZERO, young_deaths: 0 };
-    }
-    let pause = FIRST_PAUSE.saturating_mul(1 << young_deaths.min(10)).min(LONGEST_PAUSE);
-    AfterExit::Replace { after: pause.mul_f64(0.5 + chance / 2.0), young_deaths: young_deaths.saturating_add(1) }
-}
-
-/// The code of a process that has ended while all stop. Only one that was not ready yet, and so had no job, ends by such a signal.
-fn code_of(status: i32) -> i32 {
-    match status {
-        code if code >= 0 => code,
-        signal if STOP_SIGNALS.contains(&-signal) => 0,
-        signal => BY_SIGNAL - signal,
+impl OnSignal {
+    /// The same as a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::StopAgain => "stop_again",
+            Self::Reload => "reload",
+            Self::Ignore => "ignore",
+        }
     }
 }
 
-/// How long to wait before another attempt when the system gives no process.
-pub fn after_no_process() -> Duration {
-    NO_PROCESS_PAUSE
+/// What the end of a process means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnExit {
+    /// It was asked to.
+    Stopped,
+    /// Every other process would meet the same error: all stop.
+    StopAll,
+    /// It was asked to, for another one to take its place.
+    Reloaded,
+    /// It has run its jobs, and another one goes on.
+    Recycled,
+    /// It died, and another one takes its place after this long.
+    Replace(Duration),
+    /// It died, and another one takes its place when the program's code has changed.
+    Await,
 }
 
-/// How long it is until processes are killed that were asked to end so long ago, and a second time so long ago.
-pub fn time_left(grace: Duration, asked: Duration, asked_again: Option<Duration>) -> Duration {
-    let by_first = grace.saturating_add(MARGIN).saturating_sub(asked);
-    asked_again.map_or(by_first, |again| by_first.min(MARGIN.saturating_sub(again)))
-}
-
-/// The exit code of a worker that has stopped, after these signals: was a handler cut short, and did one not end at all?
-pub(crate) fn exit_code(was_cut_short: bool, is_stuck: bool, signals: &[i32]) -> i32 {
-    match (is_stuck, was_cut_short, signals) {
-        (true, ..) => STUCK,
-        (_, false, _) => 0,
-        (_, true, [_, second, ..]) => BY_SIGNAL + second,
-        (_, true, _) => OUT_OF_GRACE,
+impl OnExit {
+    /// The same as a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::StopAll => "stop_all",
+            Self::Reloaded => "reloaded",
+            Self::Recycled => "recycled",
+            Self::Replace(_) => "replace",
+            Self::Await => "await",
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TERM: i32 = libc::SIGTERM;
-    const KILL: i32 = libc::SIGKILL;
-
-    fn seconds(seconds: f64) -> Duration {
-        Duration::from_secs_f64(seconds)
+impl Supervised {
+    pub(crate) fn new(settings: SupervisorSettings) -> Self {
+        let slots = std::iter::repeat_with(Slot::default).take(settings.processes).collect();
+        let (one_ended_well, one_was_ready) = (false, false);
+        Self { settings, slots, one_ended_well, one_was_ready, asked: None, signals: Vec::new(), code: 0 }
     }
 
-    fn exit(status: i32, lived: f64, young_deaths: u32) -> Exit {
-        let (lived, began_after) = (seconds(lived), Duration::ZERO);
-        Exit { status, is_fatal: false, was_ready: true, lived, young_deaths, began_after, one_ended_well: false }
+    /// A slot whose process is to be started now. To be asked until there is none.
+    pub(crate) fn start(&mut self, now: Duration) -> Option<usize> {
+        if self.asked.is_some() {
+            return None;
+        }
+        let slot = self.slots.iter().position(|slot| slot.process.is_none() && slot.start_at <= now)?;
+        self.slots[slot].process = Some(Process { since: now, ..Process::default() });
+        Some(slot)
     }
 
-    #[test]
-    fn what_died_young_is_replaced_after_a_pause_that_doubles_up_to_ten_seconds() {
-        let table = [
-            // status, lived, young deaths before: the longest pause, young deaths then
-            ((1, 0.0, 0), 0.1, 1),
-            ((-KILL, 9.9, 0), 0.1, 1),
-            ((1, 0.0, 1), 0.2, 2),
-            ((-TERM, 0.0, 5), 3.2, 6),
-            ((255, 0.0, 6), 6.4, 7),
-            ((1, 0.0, 7), 10.0, 8),
-            ((1, 0.0, u32::MAX), 10.0, u32::MAX),
-        ];
-        for ((status, lived, before), longest, young_deaths) in table {
-            for chance in [0.0, 0.5, 1.0] {
-                let after = seconds(longest * (0.5 + chance / 2.0));
-                let then = after_exit(&exit(status, lived, before), false, chance);
-                assert_eq!(then, AfterExit::Replace { after, young_deaths }, "{status} {lived} {before} {chance}");
+    /// The system gives no process for this slot.
+    pub(crate) fn not_started(&mut self, slot: usize, now: Duration) {
+        if let Some(slot) = self.slots.get_mut(slot) {
+            slot.process = None;
+            slot.start_at = now + NO_PROCESS_PAUSE;
+        }
+    }
+
+    /// The process of this slot says that it is ready. True for the first one of all.
+    pub(crate) fn ready(&mut self, slot: usize, grace: Duration) -> bool {
+        let Some(process) = self.process(slot) else { return false };
+        process.is_ready = true;
+        self.settings.grace = self.settings.grace.max(grace);
+        self.settings.has_loaded = true;
+        !std::mem::replace(&mut self.one_was_ready, true) && self.asked.is_none()
+    }
+
+    /// The process of this slot says why it ends: `fatal` or `refused`. Another word says nothing.
+    pub(crate) fn ends(&mut self, slot: usize, why: &str) {
+        let word = match why {
+            "fatal" => LastWord::Fatal,
+            "refused" => LastWord::Refused,
+            _ => return,
+        };
+        if let Some(process) = self.process(slot) {
+            process.word = Some(word);
+        }
+    }
+
+    /// The process of this slot has ended, with this exit code or by a signal, whose number is negative. `chance` is from 0 to 1.
+    pub(crate) fn ended(&mut self, slot: usize, status: i32, now: Duration, chance: f64) -> OnExit {
+        let SupervisorSettings { has_loaded: one_has_loaded, await_changes, .. } = self.settings;
+        let stop = self.asked.is_some();
+        let others = Others { one_has_loaded, one_ended_well: self.one_ended_well, stop, await_changes };
+        let Some(place) = self.slots.get_mut(slot) else { return OnExit::Stopped };
+        let Some(process) = place.process.take() else { return OnExit::Stopped };
+        let exit = Exit {
+            status,
+            word: process.word,
+            was_ready: process.is_ready,
+            lived: now.saturating_sub(process.since),
+            young_deaths: place.young_deaths,
+            began_after: process.since,
+            others,
+        };
+        self.one_ended_well |= exit.is_well();
+        let then = exit::after_exit(&exit, chance);
+        if let AfterExit::Stop { code } = then {
+            self.code = self.code.max(code);
+            if stop {
+                return OnExit::Stopped;
+            }
+            self.stop(libc::SIGTERM, now);
+            return OnExit::StopAll;
+        }
+        if process.asked.is_some() {
+            (place.start_at, place.young_deaths) = (now, 0);
+            return OnExit::Reloaded;
+        }
+        match then {
+            AfterExit::Await => {
+                place.start_at = NEVER;
+                OnExit::Await
+            }
+            AfterExit::Replace { after, young_deaths } => {
+                (place.start_at, place.young_deaths) = (now + after, young_deaths);
+                if exit.is_well() { OnExit::Recycled } else { OnExit::Replace(after) }
+            }
+            AfterExit::Stop { .. } => OnExit::Stopped,
+        }
+    }
+
+    /// The supervisor got this signal.
+    pub(crate) fn signal(&mut self, signal: i32, now: Duration) -> OnSignal {
+        // The programs of a terminal that goes away are to end.
+        let is_hangup = signal == libc::SIGHUP && self.settings.has_terminal;
+        if is_hangup || STOP_SIGNALS.contains(&signal) {
+            let is_first = self.asked.is_none();
+            self.stop(if is_hangup { libc::SIGTERM } else { signal }, now);
+            return if is_first { OnSignal::Stop } else { OnSignal::StopAgain };
+        }
+        if self.asked.is_some() || !RELOAD_SIGNALS.contains(&signal) {
+            return OnSignal::Ignore;
+        }
+        for slot in &mut self.slots {
+            slot.wake(now);
+            if let Some(process) = &mut slot.process {
+                process.is_old = true;
+            }
+        }
+        OnSignal::Reload
+    }
+
+    /// The program's code has changed: all start again, at once.
+    pub(crate) fn code_changed(&mut self, now: Duration) {
+        if self.asked.is_some() {
+            return;
+        }
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            slot.start_at = now;
+            if let Some(process) = &mut slot.process {
+                process.asked = Some(now);
+                self.signals.push((number, libc::SIGTERM));
             }
         }
     }
 
-    #[test]
-    fn what_ended_well_or_lived_long_is_replaced_without_a_pause() {
-        for (status, lived, after) in
-            [(0, 0.0, 0.1), (0, 0.03, 0.07), (0, 5.0, 0.0), (1, 10.0, 0.0), (-KILL, 3600.0, 0.0)]
+    /// What is to be sent now: slots, and the numbers of signals to their processes.
+    pub(crate) fn signals(&mut self, now: Duration) -> Vec<(usize, i32)> {
+        self.replace_next(now);
+        let mut signals = std::mem::take(&mut self.signals);
+        signals.retain(|(slot, _)| self.slots.get(*slot).is_some_and(|slot| slot.process.is_some()));
+        for slot in 0..self.slots.len() {
+            if self.time_left(slot, now) == Some(Duration::ZERO)
+                && let Some(process) = self.process(slot)
+            {
+                process.is_killed = true;
+                signals.push((slot, libc::SIGKILL));
+            }
+        }
+        signals
+    }
+
+    /// How long until something is to be done that no signal and no process tells; `None` if there is nothing.
+    pub(crate) fn wait(&self, now: Duration) -> Option<Duration> {
+        if !self.signals.is_empty() || self.next_old().is_some() {
+            return Some(Duration::ZERO);
+        }
+        let starts = self.slots.iter().filter(|slot| self.asked.is_none() && slot.process.is_none());
+        let starts = starts.filter(|slot| slot.start_at < NEVER).map(|slot| slot.start_at.saturating_sub(now));
+        starts.chain((0..self.slots.len()).filter_map(|slot| self.time_left(slot, now))).min()
+    }
+
+    /// The code with which the supervisor ends, when it does.
+    pub(crate) fn exit_code(&self) -> Option<i32> {
+        let is_over = self.asked.is_some() && self.slots.iter().all(|slot| slot.process.is_none());
+        is_over.then_some(self.code)
+    }
+
+    /// How long the jobs that run may go on after a signal.
+    pub(crate) fn grace(&self) -> Duration {
+        self.settings.grace
+    }
+
+    fn stop(&mut self, signal: i32, now: Duration) {
+        self.asked = match self.asked {
+            None => Some((now, None)),
+            Some((first, second)) => Some((first, second.or(Some(now)))),
+        };
+        for (number, slot) in self.slots.iter().enumerate() {
+            if let Some(process) = &slot.process {
+                // A process that is still starting handles none yet, and by SIGQUIT it would dump its core.
+                self.signals.push((number, if process.is_ready { signal } else { libc::SIGTERM }));
+            }
+        }
+    }
+
+    /// Replaces one process after the other: the next when all others are ready, so that broken code stops nothing.
+    fn replace_next(&mut self, now: Duration) {
+        if let Some(slot) = self.next_old()
+            && let Some(process) = self.process(slot)
         {
-            let then = after_exit(&exit(status, lived, 5), false, 1.0);
-            assert_eq!(then, AfterExit::Replace { after: seconds(after), young_deaths: 0 }, "{status} {lived}");
+            process.asked = Some(now);
+            self.signals.push((slot, libc::SIGTERM));
         }
     }
 
-    #[test]
-    fn what_ended_well_before_it_was_ready_has_died() {
-        for (lived, before, longest, young_deaths) in
-            [(0.0, 0, 0.1, 1), (0.0, 1, 0.2, 2), (9.9, 7, 10.0, 8), (10.0, 8, 0.0, 0)]
-        {
-            let unready = Exit { was_ready: false, ..exit(0, lived, before) };
-            let after = seconds(longest);
-            assert_eq!(
-                after_exit(&unready, false, 1.0),
-                AfterExit::Replace { after, young_deaths },
-                "{lived} {before}"
-            );
-            assert_eq!(after_exit(&unready, true, 1.0), AfterExit::Stop { code: 0 });
+    fn next_old(&self) -> Option<usize> {
+        let may_leave =
+            |slot: &Slot| slot.process.as_ref().is_some_and(|process| process.is_ready && process.asked.is_none());
+        if self.asked.is_some() || !self.slots.iter().all(may_leave) {
+            return None;
         }
+        self.slots.iter().position(|slot| slot.process.as_ref().is_some_and(|process| process.is_old))
     }
 
-    #[test]
-    fn nothing_is_replaced_while_all_stop_or_when_all_would_meet_the_same_error() {
-        let table = [(0, 0), (1, 1), (124, 124), (-KILL, 137), (-TERM, 0), (-libc::SIGQUIT, 0), (-libc::SIGINT, 0)];
-        for (status, code) in table {
-            assert_eq!(after_exit(&exit(status, 60.0, 0), true, 0.0), AfterExit::Stop { code }, "{status}");
-            let fatal = Exit { is_fatal: true, ..exit(status, 0.0, 0) };
-            assert_eq!(after_exit(&fatal, false, 0.0), AfterExit::Stop { code }, "{status}");
-        }
+    /// Until a process that was asked to end is killed.
+    fn time_left(&self, slot: usize, now: Duration) -> Option<Duration> {
+        let process = self.slots.get(slot)?.process.as_ref().filter(|process| !process.is_killed)?;
+        let (first, second) = self.asked.or(process.asked.map(|asked| (asked, None)))?;
+        let since = |asked| now.saturating_sub(asked);
+        Some(exit::time_left(self.settings.grace, since(first), second.map(since)))
     }
 
-    #[test]
-    fn an_error_that_all_would_meet_stops_none_that_have_worked() {
-        let fatal = Exit { is_fatal: true, ..exit(1, 0.3, 0) };
-        assert_eq!(after_exit(&fatal, false, 1.0), AfterExit::Stop { code: 1 });
-        // However long its start takes.
-        let slow = Exit { is_fatal: true, ..exit(1, 60.0, 0) };
-        assert_eq!(after_exit(&slow, false, 1.0), AfterExit::Stop { code: 1 });
-        let later = Exit { began_after: seconds(60.0), ..slow };
-        assert_eq!(after_exit(&later, false, 1.0), AfterExit::Replace { after: seconds(0.1), young_deaths: 1 });
-        let replaced = AfterExit::Replace { after: seconds(0.1), young_deaths: 1 };
-        for has_worked in [Exit { began_after: seconds(10.0), ..fatal }, Exit { one_ended_well: true, ..fatal }] {
-            assert_eq!(after_exit(&has_worked, false, 1.0), replaced);
-        }
+    fn process(&mut self, slot: usize) -> Option<&mut Process> {
+        self.slots.get_mut(slot)?.process.as_mut()
     }
+}
 
-    #[test]
-    fn what_does_not_end_is_killed_fifteen_seconds_after_the_grace_or_after_the_second_signal() {
-        let table = [
-            // grace, asked, asked again: left
-            (30.0, 0.0, None, 45.0),
-            (30.0, 44.0, None, 1.0),
-            (30.0, 50.0, None, 0.0),
-            (30.0, 5.0, Some(0.0), 15.0),
-            (30.0, 20.0, Some(15.5), 0.0),
-            (0.0, 11.0, Some(6.0), 4.0),
-        ];
-        for (grace, asked, again, left) in table {
-            let again = again.map(seconds);
-            assert_eq!(time_left(seconds(grace), seconds(asked), again), seconds(left), "{grace} {asked} {again:?}");
-        }
-        assert_eq!(time_left(Duration::MAX, Duration::ZERO, None), Duration::MAX);
-    }
-
-    #[test]
-    fn a_worker_says_by_its_code_what_ended_its_handlers() {
-        let (int, quit) = (libc::SIGINT, libc::SIGQUIT);
-        let table: [(bool, bool, &[i32], i32); 7] = [
-            (false, false, &[], 0),
-            (false, false, &[TERM, TERM], 0),
-            (true, false, &[TERM], 142),
-            (true, false, &[], 142),
-            (true, false, &[TERM, int], 130),
-            (true, false, &[TERM, quit, int], 131),
-            (true, true, &[TERM, TERM], 124),
-        ];
-        for (was_cut_short, is_stuck, signals, code) in table {
-            assert_eq!(exit_code(was_cut_short, is_stuck, signals), code, "{was_cut_short} {is_stuck} {signals:?}");
+impl Slot {
+    /// A process that waits for a change of the code starts.
+    fn wake(&mut self, now: Duration) {
+        if self.start_at == NEVER {
+            self.start_at = now;
         }
     }
 }

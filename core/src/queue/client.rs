@@ -43,6 +43,8 @@ pub struct Client {
 
 pub(crate) struct Shared {
     settings: Settings,
+    /// The deadline, if that is known only when a call is made.
+    late_deadline: Option<fn() -> Option<Duration>>,
     embedded: Option<EmbeddedFolder>,
     server_hint: Option<PathBuf>,
     backend: OnceCell<Backend>,
@@ -70,6 +72,8 @@ enum EmbeddedFolder {
 struct Backend {
     connection: Connection,
     attached: Option<Attached>,
+    /// The longest wait for a confirmation that a push is durable.
+    confirmed_within: Duration,
 }
 
 impl Client {
@@ -116,6 +120,7 @@ impl Client {
         Ok(Self {
             shared: Arc::new(Shared {
                 settings,
+                late_deadline: None,
                 embedded: shared.embedded.clone(),
                 server_hint: shared.server_hint.clone(),
                 backend: OnceCell::new(),
@@ -183,7 +188,7 @@ impl Client {
         durability: Durability,
     ) -> Result<Reply, Error> {
         let backend = self.backend(operation).await?;
-        let (connection, durability) = (&backend.connection, self.shared.confirmed(durability));
+        let (connection, durability) = (&backend.connection, backend.confirmed(durability));
         match (&backend.attached, durability) {
             (None, connection::Durability::None) => connection.run(operation, call).await,
             (None, durability) => connection.run_durably(operation, call, durability).await,
@@ -272,22 +277,28 @@ impl std::fmt::Debug for Client {
 
 impl Shared {
     async fn open(&self) -> Result<Backend, Error> {
+        let mut settings = self.settings.clone();
+        if let Some(deadline) = self.late_deadline.and_then(|deadline| deadline()) {
+            settings.deadline = deadline;
+        }
+        let confirmed_within = settings.command_timeout.min(settings.deadline);
         let Some(folder) = &self.embedded else {
-            return Ok(Backend { connection: Connection::new(self.settings.clone())?, attached: None });
+            return Ok(Backend { connection: Connection::new(settings)?, attached: None, confirmed_within });
         };
         let folder = match folder {
             EmbeddedFolder::Default => None,
             EmbeddedFolder::Given(folder) => Some(folder.as_path()),
         };
         let attached = embedded::attach(folder, self.server_hint.as_deref()).await?;
-        let mut settings = self.settings.clone();
         settings.url = Secret::new(format!("unix://{}", attached.socket().display()));
-        Ok(Backend { connection: Connection::new(settings)?, attached: Some(attached) })
+        Ok(Backend { connection: Connection::new(settings)?, attached: Some(attached), confirmed_within })
     }
+}
 
+impl Backend {
     /// What to ask of the server, with the time that it has.
     fn confirmed(&self, durability: Durability) -> connection::Durability {
-        let timeout = self.settings.command_timeout.min(self.settings.deadline);
+        let timeout = self.confirmed_within;
         match durability {
             Durability::None => connection::Durability::None,
             Durability::Replicas { count } => connection::Durability::Replicas { count, timeout },

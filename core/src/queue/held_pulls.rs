@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -30,11 +30,14 @@ struct OfMember {
     late: Vec<LatePull>,
     kept: Vec<KeptMessage>,
     failures: Vec<KeptFailure>,
+    /// By topic, which subscription has pulled last.
+    tags: HashMap<String, Arc<str>>,
 }
 
 impl OfMember {
     fn is_empty(&self) -> bool {
-        self.topics.is_none() && self.late.is_empty() && self.kept.is_empty() && self.failures.is_empty()
+        let Self { topics, late, kept, failures, tags } = self;
+        topics.is_none() && late.is_empty() && kept.is_empty() && failures.is_empty() && tags.is_empty()
     }
 }
 
@@ -187,6 +190,22 @@ impl HeldPulls {
         if !messages.is_empty() {
             self.keep(member, |of_member| of_member.kept.extend(messages));
         }
+    }
+
+    /// Which subscription of its name this member has pulled from last.
+    pub(crate) fn tag(&self, member: &str, topic: &str) -> Option<Arc<str>> {
+        self.members().get(member)?.tags.get(topic).cloned()
+    }
+
+    pub(crate) fn note_tag(&self, member: &str, topic: &str, tag: &Arc<str>) {
+        self.keep(member, |of_member| match of_member.tags.get_mut(topic) {
+            Some(noted) => noted.clone_from(tag),
+            None => drop(of_member.tags.insert(topic.to_owned(), Arc::clone(tag))),
+        });
+    }
+
+    pub(crate) fn forget_tag(&self, member: &str, topic: &str) {
+        self.take(member, |of_member| drop(of_member.tags.remove(topic)));
     }
 
     pub(crate) fn topics(&self, member: &str) -> Option<Vec<(String, String)>> {

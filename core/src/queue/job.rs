@@ -19,7 +19,7 @@ pub struct Job {
     pub envelope: Envelope,
     /// How often the job came back after a worker had started it: failed, released, or its lease ended. A worker that only
     /// prefetched it does not count; nor does the first one that died with it, because it is unknown whether it had started
-    /// then.
+    /// then: see [`redelivered`](Self::redelivered).
     pub returns: u32,
     token: u64,
     /// Not partitioned: of a partitioned queue it is the part.
@@ -74,6 +74,12 @@ impl Job {
 
     /// A lease of it ended once: it may be what ended its worker.
     pub(crate) fn is_suspect(&self) -> bool {
+        self.is_suspect
+    }
+
+    /// Has an earlier lease of this job ended without an answer, since it was pushed or requeued? Then its handler may have run before,
+    /// to any point, also where [`attempt`](Self::attempt) is 1 and `returns` is 0.
+    pub fn redelivered(&self) -> bool {
         self.is_suspect
     }
 

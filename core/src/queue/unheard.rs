@@ -1,6 +1,7 @@
 //! Jobs that entered `failed` while no hook was there to be called: their worker died, their time was over, or whoever held them
 //! said so with the job's own verbs. Workers of the queue hear of them.
 
+use crate::format::record::CameBack;
 use crate::queue::Part;
 use crate::queue::reserve_call::decode;
 use crate::script::{Declared, GrantedJob, Hear, HearReply};
@@ -55,6 +56,7 @@ impl GrantedJob {
     pub(crate) fn failed_of_queue(&self, queue: &Part) -> Option<crate::queue::job::Job> {
         let (mut envelope, returns) = decode(&self.id, &self.record, &self.came_back).ok()?;
         envelope.attempts = envelope.attempts.saturating_sub(1);
-        Some(crate::queue::job::Job::granted(envelope, returns, NO_LEASE, queue, false))
+        let is_suspect = CameBack::is_suspect(&self.came_back);
+        Some(crate::queue::job::Job::granted(envelope, returns, NO_LEASE, queue, is_suspect))
     }
 }

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use super::definition::Schedule;
-use super::plan::plan;
+use super::plan::{Plan, plan};
 use super::state::State;
-use super::verbs::{BATCH, fires_at};
+use super::verbs::{BATCH, MOST_BYTES, fires_at};
 use crate::queue::{MAX_RESERVE_BYTES, Part};
-use crate::script::{ByteStrings, Declared, DueReply, DueSchedules, FireReply, FireSchedules};
+use crate::script::{ByteStrings, Declared, DueReply, DueSchedules, FireReply, FireSchedules, StoredSchedule};
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
-/// The most jobs of one call, and about the most bytes.
+/// The most jobs of one call.
 const MOST_JOBS: usize = 1000;
-const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// The promise of a caller that does not come back.
 const NEVER: u64 = 1;
@@ -34,30 +33,52 @@ pub(crate) struct Looked {
 impl Part {
     /// Fires what is due, one batch. `promise`: the moment for which the caller has promised to come back.
     pub(crate) async fn fire_some_due(&self, promise: u64) -> Result<Looked, Error> {
-        let mut offset = 0;
-        let items = loop {
+        let (mut offset, mut looked) = (0, Looked::default());
+        loop {
             let due = DueSchedules { promise, offset, most: BATCH, max_bytes: MAX_RESERVE_BYTES };
             let reply = self.run(due.with([]).during("fire")).await?;
             if reply.due.is_empty() {
                 return Ok(Looked { promised: reply.promised, next_in: reply.next_in, ..Looked::default() });
             }
-            let items = self.fires_of(&reply);
-            if !items.is_empty() {
-                break items;
+            if self.fire(&reply, &mut looked).await? {
+                return Ok(Looked { is_unfinished: true, ..looked });
             }
             // None of them can be read here: a newer version fires them, or somebody puts them again. They hold up no others.
             offset += reply.due.len();
-        };
-        let mut looked = Looked { is_unfinished: true, ..Looked::default() };
-        for call in items {
-            let FireReply { fired, awaited } = self.run(FireSchedules {}.with([&call]).during("fire")).await?;
-            let outcomes = fired.iter().flatten().flatten();
-            looked.pushed += outcomes.filter(|outcome| *outcome != "skipped").count() as u64;
-            if !awaited.is_empty() {
-                Box::pin(self.wake_waiters("fire", &awaited)).await;
+        }
+    }
+
+    /// Fires these, with as many calls as their bounds need; each is sent before the next one is made. Says whether there was any to fire.
+    async fn fire(&self, reply: &DueReply, looked: &mut Looked) -> Result<bool, Error> {
+        let (mut batch, mut is_any) = (Batch::default(), false);
+        for stored in &reply.due {
+            let Some(mut due) = Due::of(stored, Millis::new(reply.now)) else { continue };
+            self.note_level_of(&due.schedule);
+            is_any = true;
+            while !due.add_to(&mut batch) {
+                // Where another one was first, the next look finds what it has left.
+                if !self.send(&mut batch, looked).await? {
+                    break;
+                }
             }
         }
-        Ok(looked)
+        self.send(&mut batch, looked).await?;
+        Ok(is_any)
+    }
+
+    /// Says whether the last schedule of the call was as it was read.
+    async fn send(&self, batch: &mut Batch, looked: &mut Looked) -> Result<bool, Error> {
+        let Batch { call, jobs } = std::mem::take(batch);
+        if jobs == 0 {
+            return Ok(true);
+        }
+        let FireReply { fired, awaited } = self.run(FireSchedules {}.with([&call]).during("fire")).await?;
+        let outcomes = fired.iter().flatten().flatten();
+        looked.pushed += outcomes.filter(|outcome| *outcome != "skipped").count() as u64;
+        if !awaited.is_empty() {
+            Box::pin(self.wake_waiters("fire", &awaited)).await;
+        }
+        Ok(fired.last().is_some_and(Option::is_some))
     }
 
     pub(super) async fn fire_all_due(&self) -> Result<u64, Error> {
@@ -70,44 +91,76 @@ impl Part {
             }
         }
     }
+}
 
-    /// What the script takes, in as many calls as its bounds need.
-    fn fires_of(&self, reply: &DueReply) -> Vec<ByteStrings> {
-        let now = Millis::new(reply.now);
-        let (mut calls, mut call, mut jobs, mut bytes) = (Vec::new(), ByteStrings::default(), 0, 0);
-        for stored in &reply.due {
-            let (Ok(schedule), Some(state)) = (Schedule::read(&stored.definition), State::read(&stored.state)) else {
-                continue;
-            };
-            let Some(slot) = state.next else { continue };
-            let left = schedule.count.map(|count| count.saturating_sub(state.fired));
-            let Some(plan) = plan(&schedule, &stored.name, slot, left, now) else { continue };
-            self.note_level_of(&schedule);
-            let fired = state.fired + plan.fires.len() as u64;
-            let next = State { next: plan.next, fired, last: Some(plan.last), ..state.clone() };
-            if jobs > 0 && (jobs + plan.fires.len() > MOST_JOBS || bytes > MOST_BYTES) {
-                calls.push(std::mem::take(&mut call));
-                (jobs, bytes) = (0, 0);
+/// What a call takes of schedules.
+#[derive(Default)]
+struct Batch {
+    call: ByteStrings,
+    /// A schedule that fires no slot counts as one.
+    jobs: usize,
+}
+
+impl Batch {
+    /// One job goes into an empty call, however large it is.
+    fn has_room(&self, jobs: usize, bytes: usize) -> bool {
+        self.jobs + jobs == 0 || self.jobs + jobs < MOST_JOBS && self.call.total_bytes() + bytes <= MOST_BYTES
+    }
+}
+
+/// A schedule that is due, and what is still to be done with it.
+struct Due<'a> {
+    name: &'a str,
+    schedule: Schedule,
+    /// As the next call finds it.
+    state: State,
+    plan: Plan,
+    now: Millis,
+}
+
+impl<'a> Due<'a> {
+    fn of(stored: &'a StoredSchedule, now: Millis) -> Option<Self> {
+        let (schedule, state) = (Schedule::read(&stored.definition).ok()?, State::read(&stored.state)?);
+        let left = schedule.count.map(|count| count.saturating_sub(state.fired));
+        let plan = plan(&schedule, &stored.name, state.next?, left, now)?;
+        Some(Self { name: &stored.name, schedule, state, plan, now })
+    }
+
+    /// Adds what the script takes of it. False if there are slots that do not fit: a later call has them, and finds the first of them as
+    /// the schedule's next slot, as does whoever looks if this program ends before.
+    fn add_to(&mut self, batch: &mut Batch) -> bool {
+        let (mut jobs, mut bytes) = (Vec::new(), 0);
+        while let Some(&slot) = self.plan.fires.get(jobs.len()) {
+            let (id, record) = self.schedule.job_of(self.name, slot, self.now);
+            bytes += record.len();
+            if !batch.has_room(jobs.len(), bytes) {
+                break;
             }
-            call.push(stored.name.as_bytes());
-            call.push(state.expected().as_bytes());
-            call.push(next.written().as_bytes());
-            call.push(fires_at(&schedule, &stored.name, plan.next).as_bytes());
-            call.push(schedule.overlap.as_str().as_bytes());
-            call.push_display(plan.fires.len());
-            for slot in plan.fires {
-                let (id, record) = schedule.job_of(&stored.name, slot, now);
-                call.push_display(slot.get());
-                call.push(id.as_bytes());
-                call.push(&record);
-                (jobs, bytes) = (jobs + 1, bytes + record.len());
-            }
-            // One without a slot to fire counts too.
-            jobs += 1;
+            jobs.push((slot, id, record));
         }
-        if jobs > 0 {
-            calls.push(call);
+        let left = self.plan.fires.split_off(jobs.len());
+        self.plan.fires = left;
+        let (last, next) = match (jobs.last(), self.plan.fires.first()) {
+            (_, None) => (self.plan.last, self.plan.next),
+            (Some((last, ..)), Some(next)) => (*last, Some(*next)),
+            (None, Some(_)) => return false,
+        };
+        let fired = self.state.fired + jobs.len() as u64;
+        let after = State { next, fired, last: Some(last), ..self.state.clone() };
+        batch.jobs += jobs.len().max(1);
+        let call = &mut batch.call;
+        call.push(self.name.as_bytes());
+        call.push(self.state.expected().as_bytes());
+        call.push(after.written().as_bytes());
+        call.push(fires_at(&self.schedule, self.name, next).as_bytes());
+        call.push(self.schedule.overlap.as_str().as_bytes());
+        call.push_display(jobs.len());
+        for (slot, id, record) in jobs {
+            call.push_display(slot.get());
+            call.push(id.as_bytes());
+            call.push(&record);
         }
-        calls
+        self.state = after;
+        self.plan.fires.is_empty()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::Schedule;
 use super::state::State;
-use super::verbs::{BATCH, Change, PutSchedule, Read, Schedules};
+use super::verbs::{BATCH, Change, MOST_BYTES, PutSchedule, Read, Schedules};
 use crate::queue::Part;
 use crate::value::error::Error;
 use crate::value::name;
@@ -74,6 +74,16 @@ impl Schedules {
     }
 }
 
+/// How many of these go with one call.
+fn batch_length(changes: &[(Option<PutSchedule>, Change)]) -> usize {
+    let mut bytes = 0;
+    let fits = changes.iter().take(BATCH).take_while(|(_, change)| {
+        bytes += change.definition.len();
+        bytes <= MOST_BYTES
+    });
+    fits.count().max(1)
+}
+
 fn of_schedule(name: &str, error: Error) -> Error {
     error.adding(&format!("so it is with the schedule '{name}'"))
 }
@@ -93,7 +103,10 @@ impl Part {
                 report.unchanged.extend(unchanged.into_iter().filter(|name| !done.contains(name)));
                 return Ok(());
             }
-            for batch in changes.chunks(BATCH) {
+            let mut rest = changes.as_slice();
+            while !rest.is_empty() {
+                let batch;
+                (batch, rest) = rest.split_at(batch_length(rest));
                 let made = self.put_schedules("sync_schedules", batch.iter().map(|(_, change)| change)).await?;
                 for ((outcome, change), _) in batch.iter().zip(made).filter(|(_, made)| *made) {
                     let names = match outcome {

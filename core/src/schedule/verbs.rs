@@ -11,6 +11,8 @@ use crate::value::time::Millis;
 
 /// How many one call reads or changes.
 pub(super) const BATCH: usize = 100;
+/// About the most bytes of definitions or jobs that go with one call.
+pub(super) const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// How often a change is tried that others get ahead of.
 const TRIES: usize = 50;
 

@@ -15,7 +15,7 @@ foreign! {
     arguments: { order: Order, held: &'a Layout, grace_s: u64, from: usize, most: usize, most_bytes: usize };
 
     TakeBatch = "bridge/take_batch",
-    keys: [source, in_flight, state, aside, companion],
+    keys: [source, in_flight, state, companion],
     arguments: {
         token: Digits, finished: Option<Digits>, lane: &'a str, order: Order, most: usize, most_bytes: usize,
         above: Option<u64>, held: &'a Layout, grace_s: u64, kept: String,
@@ -149,6 +149,11 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
+    /// Where the token of the last bridge is.
+    pub(crate) fn state_key(&self) -> String {
+        beside(&self.source, "state")
+    }
+
     /// Reads entries behind the first `from`, and takes none of them.
     pub(crate) fn look(&self, from: usize, most: usize, most_bytes: usize) -> Call<'_> {
         let look = Look { order: self.order, held: &self.layout, grace_s: self.grace_s, from, most, most_bytes };
@@ -204,7 +209,7 @@ impl<'a> Take<'a> {
             grace_s: *grace_s,
             kept: kept.iter().map(usize::to_string).collect::<Vec<_>>().join(" "),
         };
-        let own = ["in_flight", "state", "aside"].map(|own| beside(source, own));
+        let own = ["in_flight", "state"].map(|own| beside(source, own));
         let others: Vec<&str> = own.iter().map(String::as_str).chain(layout.key()).collect();
         take.call(source, &others, |_| {})
     }
@@ -220,7 +225,7 @@ pub(crate) enum Taken {
         /// None if there is nothing.
         sequence: Option<u64>,
         lane: String,
-        /// How many went back to the other queue before this batch.
+        /// How many that went back to the other queue lie before this batch.
         kept_before: u64,
         /// May the next call find something?
         more: bool,
@@ -228,14 +233,21 @@ pub(crate) enum Taken {
         dropped: u64,
         entries: Entries,
     },
-    /// Another bridge has taken over.
-    Fenced,
+    /// A bridge whose lock had this larger token has been here.
+    Fenced(u64),
+}
+
+/// The answer to a bridge whose token is too small.
+pub(super) fn fenced(reply: Value) -> Result<u64, Error> {
+    let text = text_of(reply)?;
+    let token = text.strip_prefix("fenced ").and_then(|token| token.parse().ok());
+    token.ok_or_else(|| unexpected("a batch"))
 }
 
 impl Taken {
     pub(crate) fn decode(reply: Value, order: Order) -> Result<Self, Error> {
         if !matches!(reply, Value::Array(_)) {
-            return if text_of(reply)? == "fenced" { Ok(Self::Fenced) } else { Err(unexpected("a batch")) };
+            return fenced(reply).map(Self::Fenced);
         }
         let mut items = array(reply)?.into_iter();
         let sequence = utf8(next(&mut items, "a sequence")?)?;
@@ -253,16 +265,13 @@ impl Taken {
     }
 }
 
-/// How many there are: in the key, in flight from a bridge that has ended, and on their way back.
-pub(crate) fn old_length(source: &str, order: Order) -> (u16, [Cmd; 3]) {
+/// How many there are: in the key, and in flight from a bridge that has ended.
+pub(crate) fn old_length(source: &str, order: Order) -> (u16, [Cmd; 2]) {
     let mut length = cmd(if order.has_scores() { "ZCARD" } else { "LLEN" });
     length.arg(source);
-    let of = |own| {
-        let mut length = cmd("LLEN");
-        length.arg(beside(source, own));
-        length
-    };
-    (slot(source), [length, of("in_flight"), of("aside")])
+    let mut in_flight = cmd("LLEN");
+    in_flight.arg(beside(source, "in_flight"));
+    (slot(source), [length, in_flight])
 }
 
 /// Makes a list no longer than this.

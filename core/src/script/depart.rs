@@ -1,19 +1,25 @@
-//! `depart.lua` and `bridge/publish.lua`: jobs out of our keys, and into those of another queue.
+//! `depart.lua`, `bridge/publish.lua`, `bridge/withdraw.lua` and `give_back.lua`: jobs out of our keys, into those of another queue, and
+//! back if they did not get there.
 
-use redis::Value;
+use redis::{Cmd, Value, cmd};
 
 use super::argument::Digits;
-use super::bridge::Order;
+use super::bridge::{Order, fenced};
 use super::call::Call;
 use super::declare::scripts;
 use super::foreign::{beside, foreign};
-use super::reply::{FromReply, array, bytes, next, text as text_of, unexpected, utf8};
+use super::keys::{Key, QueueKeys};
+use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
 foreign! {
     PublishBatch = "bridge/publish",
     keys: [target, published],
     arguments: { lane: &'a str, sequence: Digits, order: Order };
+
+    WithdrawBatch = "bridge/withdraw",
+    keys: [target, published],
+    arguments: { lane: &'a str, sequence: Digits };
 }
 
 scripts! {
@@ -23,6 +29,52 @@ scripts! {
     keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Departing, Departed, Ready],
     arguments: { state: &'static str, token: Digits, finished: String, lane: String, above: String, cap: usize },
     reply: DepartReply;
+
+    /// Puts the batch of this sequence back into its state.
+    GiveBack = "give_back",
+    kind: Plain,
+    keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Wake, Departing, Departed, Ready],
+    arguments: { token: Digits, sequence: Digits },
+    reply: GiveBackReply;
+}
+
+/// What came of giving a batch back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GiveBackReply {
+    /// So many jobs are in their state again.
+    Given(u64),
+    /// A bridge whose lock had this larger token has been here.
+    Fenced(u64),
+}
+
+impl FromReply for GiveBackReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let text = text_of(reply)?;
+        match text.parse() {
+            Ok(count) => Ok(Self::Given(count)),
+            Err(_) => fenced(Value::BulkString(text.into_bytes())).map(Self::Fenced),
+        }
+    }
+}
+
+/// How many jobs are on their way, and out of which state; see `departing_of`.
+pub(crate) fn departing(keys: &QueueKeys) -> [Cmd; 2] {
+    let (mut length, mut state) = (cmd("LLEN"), cmd("HGET"));
+    length.arg(keys.spell(Key::Departing));
+    state.arg(keys.spell(Key::Departed)).arg("state");
+    [length, state]
+}
+
+/// The answers to the commands of [`departing`].
+pub(crate) fn departing_of([length, state]: [Value; 2]) -> Result<(u64, String), Error> {
+    // Of each the id, the record, what came back, and the score.
+    let count = u64::try_from(number(length)?).unwrap_or_default() / 4;
+    Ok((count, if state == Value::Nil { String::new() } else { utf8(state)? }))
+}
+
+/// Where the token of the last bridge of a queue is.
+pub(crate) fn departed_key(keys: &QueueKeys) -> String {
+    keys.spell(Key::Departed)
 }
 
 /// What goes back.
@@ -38,8 +90,8 @@ pub(crate) enum DepartReply {
         more: bool,
         jobs: Vec<DepartingJob>,
     },
-    /// Another bridge has taken over.
-    Fenced,
+    /// A bridge whose lock had this larger token has been here.
+    Fenced(u64),
 }
 
 #[derive(Debug)]
@@ -54,7 +106,7 @@ pub(crate) struct DepartingJob {
 impl FromReply for DepartReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         if !matches!(reply, Value::Array(_)) {
-            return if text_of(reply)? == "fenced" { Ok(Self::Fenced) } else { Err(unexpected("a batch")) };
+            return fenced(reply).map(Self::Fenced);
         }
         let mut items = array(reply)?.into_iter();
         let sequence = match utf8(next(&mut items, "a sequence")?)?.as_str() {
@@ -119,5 +171,30 @@ impl Published {
             Some(known) => known.parse().map(Self::Behind).map_err(|_| unexpected("a sequence")),
             None => Err(unexpected("what became of a batch")),
         }
+    }
+}
+
+/// Sees to it that a batch never comes into another queue's key, unless it is there.
+#[derive(Debug)]
+pub(crate) struct Withdraw<'a> {
+    pub(crate) target: &'a str,
+    pub(crate) lane: &'a str,
+    pub(crate) sequence: u64,
+}
+
+impl<'a> Withdraw<'a> {
+    /// Right when sent twice: the answer is the same.
+    pub(crate) fn call(&self) -> Call<'a> {
+        let batch = WithdrawBatch { lane: self.lane, sequence: Digits(self.sequence) };
+        batch.call(self.target, &[&beside(self.target, "published")], |_| {})
+    }
+}
+
+/// The answer to [`Withdraw`]: is the batch in?
+pub(crate) fn is_published(reply: Value) -> Result<bool, Error> {
+    match text_of(reply)?.as_str() {
+        "published" => Ok(true),
+        "withdrawn" => Ok(false),
+        _ => Err(unexpected("whether a batch is in")),
     }
 }

@@ -1,5 +1,7 @@
 //! `settle.lua` and `extend.lua`: what became of reserved jobs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use redis::Value;
 
 use super::argument::JobKeys;
@@ -30,6 +32,7 @@ scripts! {
 
 /// A row of the outcomes that are no acks: verb, id, token, key, delay, error, new record.
 const COLUMNS: usize = 7;
+const RECORD: usize = 6;
 /// Which column is the delay. Of a job that fails for good it says which of the jobs with own keys it is.
 const DELAY: usize = 4;
 
@@ -67,7 +70,7 @@ impl Verb {
 }
 
 /// Outcomes in the order in which the scripts take them: acks first, then the others.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     ids: ByteStrings,
     tokens: ByteStrings,
@@ -78,6 +81,8 @@ pub(crate) struct Outcomes {
     others: ByteStrings,
     /// The indexes among the others of jobs that fail for good while somebody may wait for their results.
     awaited: Vec<usize>,
+    /// Results and changed records are left out from now on: they do not get through.
+    leaves_payload: AtomicBool,
 }
 
 /// What an acked job gave.
@@ -185,6 +190,26 @@ impl Outcomes {
         self.payload_bytes
     }
 
+    /// Settles without the results, as a server without memory does, and with the records as they were. Under the same call number: if an
+    /// attempt that had them was executed, its answer holds.
+    pub(crate) fn leave_payload(&self) {
+        self.leaves_payload.store(true, Ordering::Relaxed);
+    }
+
+    fn leaves_payload(&self) -> bool {
+        self.leaves_payload.load(Ordering::Relaxed)
+    }
+
+    /// The indexes, acks first, of those of which something is left out.
+    pub(crate) fn left_out(&self) -> Vec<usize> {
+        if !self.leaves_payload() {
+            return Vec::new();
+        }
+        let rows = self.others.iter().enumerate().filter(|(at, column)| at % COLUMNS == RECORD && !column.is_empty());
+        let records = rows.map(|(at, _)| self.ack_count() + at / COLUMNS);
+        self.results.iter().map(|kept| kept.index).chain(records).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ack_count() + self.others.len() / COLUMNS
     }
@@ -202,12 +227,13 @@ impl Item for &Outcomes {
     fn append(&self, out: &mut ByteStrings) {
         let parts = [Some(&self.ids), Some(&self.tokens), self.keyed.then_some(&self.keys)];
         parts.into_iter().flatten().flat_map(ByteStrings::iter).for_each(|item| out.push(item));
+        let leaves_payload = self.leaves_payload();
         for kept in &self.results {
             out.push_display(kept.index + 1);
             out.push_display(kept.ttl_ms);
-            out.push(kept.value.as_bytes());
+            out.push(if leaves_payload { b"" } else { kept.value.as_bytes() });
         }
-        if self.awaited.is_empty() {
+        if self.awaited.is_empty() && !leaves_payload {
             out.extend(&self.others);
             return;
         }
@@ -220,6 +246,7 @@ impl Item for &Outcomes {
         for (at, column) in self.others.iter().enumerate() {
             match awaited.next_if(|(_, index)| at == COLUMNS * *index + DELAY) {
                 Some((number, _)) => out.push_display(self.results.len() + number + 1),
+                None if leaves_payload && at % COLUMNS == RECORD => out.push(b""),
                 None => out.push(column),
             }
         }

@@ -1,5 +1,7 @@
 //! The scripts in `lua/topic`: a topic, its subscriptions and their members.
 
+use std::sync::Arc;
+
 use redis::{Cmd, Value, cmd};
 
 use super::argument::{Digits, TopicKeys};
@@ -23,7 +25,7 @@ scripts! {
     Subscribe = "topic/subscribe",
     kind: Numbered,
     keys: [Call, Topic, Messages, Floors],
-    arguments: { member: String, subscription: String, from_earliest: Digits, default_age_ms: u64 },
+    arguments: { member: String, subscription: String, from_earliest: Digits, default_age_ms: u64, tag: String },
     reply: SubscribeReply;
 
     /// Ends a membership.
@@ -42,11 +44,11 @@ scripts! {
     },
     reply: PullReply;
 
-    /// Notes what a member has read: ids.
+    /// Notes what a member has read: ids. `tag` says of which subscription, if that is known.
     Ack = "topic/ack",
     kind: Plain,
     keys: [Topic, Messages, Floors],
-    arguments: { member: String },
+    arguments: { member: String, tag: String },
     items: (id: &'a [u8]),
     reply: Membership<u64>;
 
@@ -142,6 +144,8 @@ pub(crate) enum UnsubscribeReply {
     Left,
     /// And the subscription with it.
     Ended,
+    /// It has pulled more than one call hands over, and is still a member.
+    More,
     Stranger,
 }
 
@@ -150,6 +154,7 @@ impl FromReply for UnsubscribeReply {
         match text(reply)?.as_str() {
             "left" => Ok(Self::Left),
             "ended" => Ok(Self::Ended),
+            "more" => Ok(Self::More),
             "stranger" => Ok(Self::Stranger),
             _ => Err(unexpected("what became of a membership")),
         }
@@ -228,6 +233,8 @@ pub(crate) struct PulledMessage {
     pub(crate) id: String,
     pub(crate) pulled: u64,
     pub(crate) data: Vec<u8>,
+    /// Says which subscription of its name has pulled it; empty for one that an older version made.
+    pub(crate) tag: Arc<str>,
 }
 
 impl FromReply for PulledTopic {
@@ -235,11 +242,13 @@ impl FromReply for PulledTopic {
         let mut items = array(reply)?.into_iter();
         let calls = digits(&utf8(next(&mut items, "how many calls there were")?)?)?;
         let has_more = utf8(next(&mut items, "whether there is more")?)? == "1";
+        let tag: Arc<str> = utf8(next(&mut items, "which subscription it is")?)?.into();
         let mut messages = Vec::new();
         while let Some(id) = items.next() {
             let pulled = u64::try_from(number(next(&mut items, "how often it was pulled")?)?);
             let pulled = pulled.map_err(|_| unexpected("how often it was pulled"))?;
-            messages.push(PulledMessage { id: utf8(id)?, pulled, data: bytes(next(&mut items, "a message")?)? });
+            let (id, data) = (utf8(id)?, bytes(next(&mut items, "a message")?)?);
+            messages.push(PulledMessage { id, pulled, data, tag: Arc::clone(&tag) });
         }
         Ok(Self { calls, has_more, messages })
     }

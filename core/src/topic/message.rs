@@ -1,5 +1,7 @@
 //! A message that was pulled.
 
+use std::sync::Arc;
+
 use super::{Topic, parts_of};
 use crate::script::PulledMessage;
 use crate::value::data::Data;
@@ -20,6 +22,7 @@ pub struct Message {
     pub deliveries: u64,
     topic: Topic,
     member: String,
+    tag: Arc<str>,
 }
 
 impl Message {
@@ -32,8 +35,8 @@ impl Message {
                 format!("the data of message {id} is not JSON, another program wrote it: ack this id to pass over it");
             Error::new(ErrorKind::Corrupt, message).caused_by(error)
         })?;
-        let (topic, member) = (topic.clone(), member.to_owned());
-        Ok(Self { id: pulled.id, data, published_at, deliveries: pulled.pulled, topic, member })
+        let (topic, member, tag) = (topic.clone(), member.to_owned(), pulled.tag);
+        Ok(Self { id: pulled.id, data, published_at, deliveries: pulled.pulled, topic, member, tag })
     }
 
     /// The name of its topic.
@@ -46,10 +49,11 @@ impl Message {
         &self.member
     }
 
-    /// Notes that it was read. Gives whether it was not acked before. Many are acked with one call by [`Topic::ack`].
+    /// Notes that it was read. Gives whether it was not acked before: false if its subscription has ended, also where there
+    /// is a newer one of that name. Many are acked with one call by [`Topic::ack`].
     ///
     /// Errors: as [`Topic::ack`].
     pub async fn ack(&self) -> Result<bool, Error> {
-        Ok(self.topic.ack(&self.member, &[&self.id]).await? > 0)
+        Ok(self.topic.ack_of(&self.member, &self.tag, &[&self.id]).await? > 0)
     }
 }

@@ -109,6 +109,9 @@ impl Topic {
 
     /// Those that can be read; and the error of the first one that cannot, which hides no other.
     pub(super) fn messages(&self, member: &str, pulled: Vec<PulledMessage>) -> (Vec<Message>, Option<Error>) {
+        if let Some(first) = pulled.first() {
+            self.part.client.shared.pulls.note_tag(member, self.name(), &first.tag);
+        }
         let mut failed = None;
         let read = pulled.into_iter().filter_map(|one| {
             let message = Message::of(self, member, one).map_err(self.during("pull"));

@@ -12,9 +12,11 @@ use std::sync::Arc;
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// An argument was refused before anything was sent: a bad queue name, a negative delay, data that is not JSON. Or the
-    /// URL is of another kind than the server: TLS or not, sentinel, cluster.
+    /// An argument was refused before anything was sent: a bad queue name, a negative delay, data that is not JSON.
     InvalidArgument,
+    /// The server is of another kind than the URL says: with TLS or without, a sentinel, part of a cluster or none, without a
+    /// database of this number.
+    WrongServer,
     /// The data, the error text or the key is longer than its limit. Nothing was sent.
     TooLarge,
     /// Another job already has this id or this key. [`Error::job_id`] is the id of the job that holds it.
@@ -72,6 +74,7 @@ impl ErrorKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::InvalidArgument => "invalid_argument",
+            Self::WrongServer => "wrong_server",
             Self::TooLarge => "too_large",
             Self::Duplicate => "duplicate",
             Self::LeaseLost => "lease_lost",

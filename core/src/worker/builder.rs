@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::event::{EventLevel, WorkerEvent};
-use super::handler::{Context, Failure, Handler, Job, boxed};
+use super::failure::{Failure, LogErrors};
+use super::handler::{Context, Handler, Job, boxed};
 use super::middleware::Middleware;
 use super::run::{OnEvent, Shared, Worker};
 use super::{WorkerReport, WorkerSettings};
@@ -27,6 +28,7 @@ pub struct WorkerBuilder {
     any: Option<Handler>,
     middleware: Vec<Box<dyn Middleware>>,
     on_event: OnEvent,
+    log_errors: LogErrors,
     /// The first setting that cannot be.
     refused: Option<Error>,
 }
@@ -40,6 +42,7 @@ impl WorkerBuilder {
             any: None,
             middleware: Vec::new(),
             on_event: Arc::new(log),
+            log_errors: LogErrors::default(),
             refused: None,
         }
     }
@@ -141,6 +144,19 @@ impl WorkerBuilder {
         self
     }
 
+    /// The most jobs that wait in the process besides those that run, up to 1,000; 0 for none (default: as many as run within 50 ms,
+    /// by what was learned from the runs so far).
+    pub fn prefetch(mut self, prefetch: usize) -> Self {
+        self.settings.prefetch = Some(prefetch);
+        self
+    }
+
+    /// The longest run of a job that has no `timeout` of its own (default: as long as it likes).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = Some(timeout);
+        self
+    }
+
     /// The worker's name in [`Queue::workers`](crate::Queue::workers), 1 to 128 bytes (default: none).
     pub fn name(mut self, name: &str) -> Self {
         self.settings.name = Some(name.to_owned());
@@ -156,6 +172,12 @@ impl WorkerBuilder {
     /// Is called for outages, lost leases and interrupted runs, once each (default: an event of the `tracing` crate).
     pub fn on_event(mut self, on_event: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
         self.on_event = Arc::new(on_event);
+        self
+    }
+
+    /// What the log says of the errors with which handlers fail (default: [`LogErrors::Location`], and never their texts).
+    pub fn log_errors(mut self, log_errors: LogErrors) -> Self {
+        self.log_errors = log_errors;
         self
     }
 
@@ -175,11 +197,11 @@ impl WorkerBuilder {
             return Err(Error::invalid("a worker needs at least one handler"));
         }
         self.settings.check(&self.client)?;
-        let Self { client, settings, handlers, any, middleware, on_event, refused } = self;
+        let Self { client, settings, handlers, any, middleware, on_event, log_errors, refused } = self;
         if let Some(error) = refused {
             return Err(error);
         }
-        Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, middleware, on_event }) })
+        Ok(Worker { shared: Arc::new(Shared { client, settings, handlers, any, middleware, on_event, log_errors }) })
     }
 }
 
@@ -190,6 +212,7 @@ fn log(event: &WorkerEvent) {
     match event.level() {
         EventLevel::Error => tracing::error!(queue, id, name, attempt, "{event}"),
         EventLevel::Warning => tracing::warn!(queue, id, name, attempt, "{event}"),
+        EventLevel::Debug => tracing::debug!(queue, id, name, attempt, "{event}"),
         EventLevel::Info => tracing::info!(queue, id, name, attempt, "{event}"),
     }
 }

@@ -12,6 +12,7 @@
 //! | `lanes.rs` | what is kept of each queue; one that gets no answer holds up no other |
 //! | `timeouts.rs` | runs that must end before their handlers do |
 //! | `hoarded.rs` | jobs that were fetched ahead, and go back |
+//! | `pulls.rs` | an owner that takes runs when it likes, and may stop asking: a consumer |
 //! | `stop.rs` | the stop, its grace and its farewell |
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
 //! | `slow_hooks.rs` | how many of these are claimed, and how long they may wait for their hooks |
@@ -26,6 +27,7 @@ mod hoarded;
 mod lanes;
 mod leases;
 mod outcomes;
+mod pulls;
 mod runs;
 mod schedules;
 mod slow_hooks;
@@ -36,7 +38,7 @@ mod unheard;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -50,6 +52,7 @@ pub(super) use runs::Taken;
 use self::between_runs::BetweenRuns;
 use self::events::{Events, Trouble};
 use self::lanes::Lanes;
+use self::pulls::Pulls;
 use self::slow_hooks::Hooks;
 use self::starts::{Start, Starts};
 use self::stop::Farewell;
@@ -58,12 +61,17 @@ use super::executor::ExecutorShared;
 use super::prefetch::Prefetch;
 use super::{WorkerReport, WorkerSettings};
 use crate::queue::{Decided, Job};
+use crate::value::error::Error;
 use crate::value::retry::Next;
 
 pub(super) struct Desk {
     state: Mutex<State>,
     lease: Duration,
     grace: Duration,
+    /// Of a run whose job has none.
+    timeout: Option<Duration>,
+    /// What ended the fetch loop, if that was no stop.
+    failure: OnceLock<Error>,
     /// Wakes the fetch loop.
     for_fetcher: Notify,
     /// Wakes the timer, because something must end before it rings.
@@ -118,6 +126,8 @@ struct State {
     hooks: Hooks,
     /// If its owner calls the hooks of failed jobs between its runs.
     between_runs: Option<BetweenRuns>,
+    /// If its owner pulls.
+    pulls: Option<Pulls>,
     farewell: Farewell,
     trouble: Trouble,
     report: WorkerReport,
@@ -221,17 +231,20 @@ impl Desk {
                 waiting: WaitingExecutors::default(),
                 lanes: Lanes::new(settings.queues.len()),
                 fetcher: FetchLoop { is_awake: true, wakes_at: None, may_have_more: true },
-                prefetch: Prefetch::default(),
+                prefetch: Prefetch::at_most(settings.prefetch),
                 events: Events::default(),
                 claimed: Vec::new(),
                 hooks: Hooks::new(settings.queues.len()),
                 between_runs: settings.hooks_between_runs.then(|| BetweenRuns::new(settings.queues.len())),
+                pulls: None,
                 farewell: Farewell::default(),
                 trouble: Trouble::default(),
                 report: WorkerReport::default(),
             }),
             lease: settings.lease,
             grace: settings.grace,
+            timeout: settings.timeout,
+            failure: OnceLock::new(),
             for_fetcher: Notify::new(),
             for_timer: Notify::new(),
             for_queues: settings.queues.iter().map(|_| ForQueue::default()).collect(),

@@ -19,12 +19,13 @@ use crate::process::id::id;
 use crate::process::runtime::start_worker_thread;
 use crate::queue::Client;
 use crate::value::error::{Error, ErrorKind};
+use crate::value::time::LONGEST_WAIT;
 
 /// A running engine. Dropping it abandons what runs: the leases end by themselves.
 ///
 /// It belongs to the process that started it: in a forked child it does nothing.
 pub struct Engine {
-    desk: Arc<Desk>,
+    pub(super) desk: Arc<Desk>,
     settings: WorkerSettings,
     pid: u32,
     next_executor: AtomicU64,
@@ -52,8 +53,17 @@ impl Engine {
     ///
     /// Errors: `InvalidArgument` for settings out of range, `Internal` when the system gives no thread.
     pub fn start(client: &Client, settings: WorkerSettings) -> Result<Self, Error> {
+        Self::of(client, Desk::new(&settings), settings)
+    }
+
+    /// The same for an owner that pulls.
+    pub(super) fn for_consumer(client: &Client, settings: WorkerSettings) -> Result<Self, Error> {
+        Self::of(client, Desk::new(&settings).pulled(), settings)
+    }
+
+    fn of(client: &Client, desk: Desk, settings: WorkerSettings) -> Result<Self, Error> {
         settings.check(client)?;
-        let desk = Arc::new(Desk::new(&settings));
+        let desk = Arc::new(desk);
         let fetcher = Fetcher::new(client, &settings, Arc::clone(&desk))?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
             Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?")
@@ -113,6 +123,20 @@ impl Engine {
         }
         let again = self.stop_requested.swap(true, Ordering::Relaxed);
         self.desk.stop(if again { Duration::ZERO } else { self.settings.grace });
+    }
+
+    /// The same with a grace of this long, whose end no second call brings forward but a shorter one.
+    pub(super) fn stop_within(&self, grace: Duration) {
+        self.stop_requested.store(true, Ordering::Relaxed);
+        self.desk.stop(grace);
+    }
+
+    /// Starts nothing more, and ends when what runs has ended, which may take as long as it needs, until somebody asks for a stop: as behind
+    /// the last of `max_jobs`. Returns at once.
+    pub fn retire(&self) {
+        if self.pid == id() {
+            self.desk.stop(LONGEST_WAIT);
+        }
     }
 
     /// Was it asked to stop?

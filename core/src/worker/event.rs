@@ -12,9 +12,11 @@ use crate::value::time::Millis;
 const LEASE_ENDED: [&str; 2] =
     ["lease ended: the worker died, hung or lost the server", "lease ended: worker died, outcome unknown"];
 
-/// What the engine writes as the error of a run that was longer than its timeout.
+/// How the error begins that the engine writes of a run that was longer than its timeout.
+const TIMED_OUT: &str = "ran longer than its timeout of ";
+
 pub(super) fn timeout_error(timeout: Millis) -> String {
-    format!("ran longer than its timeout of {timeout} s")
+    format!("{TIMED_OUT}{timeout} s")
 }
 
 /// Something that the user of a worker may want to log or act on.
@@ -58,6 +60,11 @@ pub enum WorkerEvent {
     /// A job is settled, but the server has no memory left: its result was not kept, or, if it is run again, the data that a
     /// failure hook changed.
     NotKept {
+        /// Which job.
+        job: AboutJob,
+    },
+    /// A job is settled, but each call with its result, or with the data that a failure hook changed, was cut off: it was settled without.
+    NotSent {
         /// Which job.
         job: AboutJob,
     },
@@ -157,7 +164,7 @@ impl FailedJob {
         let error = self.error();
         if LEASE_ENDED.contains(&error) {
             "its worker died, hung or lost the server"
-        } else if self.job.envelope.timeout.is_some_and(|timeout| timeout_error(timeout) == error) {
+        } else if error.starts_with(TIMED_OUT) {
             "it ran longer than its timeout"
         } else {
             "a direct call of `fail` ended it, see its stored error"
@@ -206,6 +213,7 @@ impl WorkerEvent {
         match self {
             Self::LeaseLost { job }
             | Self::NotKept { job }
+            | Self::NotSent { job }
             | Self::OutcomeNotStored { job }
             | Self::HooksGivenUp { job }
             | Self::SlowHook { job, .. }
@@ -242,6 +250,8 @@ impl WorkerEvent {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventLevel {
+    /// It is of use to who looks for a mistake.
+    Debug,
     /// It is good to know.
     Info,
     /// Somebody should look at it.
@@ -251,9 +261,10 @@ pub enum EventLevel {
 }
 
 impl EventLevel {
-    /// Its word in every language: `info`, `warning` or `error`.
+    /// Its word in every language: `debug`, `info`, `warning` or `error`.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Debug => "debug",
             Self::Info => "info",
             Self::Warning => "warning",
             Self::Error => "error",
@@ -278,6 +289,11 @@ impl fmt::Display for WorkerEvent {
                 )
             }
             Self::NotKept { job } => write!(f, "{job} is settled, but {NOT_KEPT}"),
+            Self::NotSent { job } => write!(
+                f,
+                "{job} is settled, but its result, or the data that a failure hook changed, could not be sent: each call with it was \
+                 cut off; make it smaller, or check the network"
+            ),
             Self::LeasesLost { queue, jobs } => {
                 write!(
                     f,

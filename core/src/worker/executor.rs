@@ -24,7 +24,7 @@ pub struct Executor {
 /// What the engine knows of an executor.
 pub(super) struct ExecutorShared {
     pub(super) tag: u64,
-    pid: u32,
+    pub(super) pid: u32,
     /// The number of the interrupted run, whether it was the job's last, and why, packed; 0 for none.
     interrupted: AtomicU64,
     interruption: Notify,

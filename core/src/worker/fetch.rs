@@ -34,6 +34,7 @@ pub(super) struct Fetcher {
     lanes: Vec<Lane>,
     selection: Selection,
     lease: Duration,
+    is_pulled: bool,
     /// When to look again at a queue that is idle: at the earliest, and at the latest.
     look_again: (Duration, Duration),
     /// Calls under way: tasks of their own, so that none depends on what the loop waits for.
@@ -51,8 +52,8 @@ impl Fetcher {
         }
         let wakes = Wakes::new(Arc::clone(&desk), lanes.len());
         let (selection, lease) = (settings.selection, settings.lease);
-        let look_again = look_again(lanes.len());
-        Ok(Self { desk, client: own, lanes, selection, lease, look_again, calls: JoinSet::new(), wakes })
+        let (look_again, is_pulled) = (look_again(lanes.len()), desk.is_pulled());
+        Ok(Self { desk, client: own, lanes, selection, lease, is_pulled, look_again, calls: JoinSet::new(), wakes })
     }
 
     /// The loop's own.
@@ -72,7 +73,8 @@ impl Fetcher {
     /// Runs until the desk says that it is over. Errors: those that waiting does not cure.
     pub(super) async fn run(mut self) -> Result<(), Error> {
         let ended = self.work().await;
-        if ended.is_err() {
+        if let Err(error) = &ended {
+            self.desk.fails(error);
             // What runs may still end, and the server cannot be reached.
             self.desk.stop(Duration::ZERO);
         }
@@ -83,6 +85,9 @@ impl Fetcher {
         loop {
             let now = Instant::now();
             self.note_silence(now);
+            if self.is_pulled && self.desk.looks_anew() {
+                self.lanes.iter_mut().for_each(|lane| lane.look_at = lane.look_at.min(now));
+            }
             let due = self.is_due(now, self.desk.has_free_executor());
             match self.desk.next_step(due) {
                 Step::Call { want } => self.round(want).await?,

@@ -1,21 +1,19 @@
 //! Arguments and results of handlers of Rust programs.
 
-use std::fmt::Display;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::ops::Deref;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::failure::Failure;
+use super::panic::{caught, guarded};
 use crate::lock::{Lock, LockOptions};
 use crate::value::data::Data;
-use crate::value::retry::Outcome;
-use crate::value::time::Millis;
+use crate::value::error::Error;
 
 /// A job with its data decoded; everything else of the reserved [`duly::Job`](crate::Job) is behind it.
 #[derive(Debug, Clone)]
@@ -73,50 +71,6 @@ impl Context {
     }
 }
 
-/// Why a run failed, and what happens to its job. Any error that can be displayed becomes an ordinary failure, so `?` works
-/// in handlers.
-///
-/// It does not implement `Display` itself, which is what lets every displayable error become one (as in `anyhow`).
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// The outcome of the run.
-    pub outcome: Outcome,
-    /// The error text.
-    pub error: String,
-}
-
-impl<E: Display> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self { outcome: Outcome::FAILURE, error: error.to_string() }
-    }
-}
-
-impl Failure {
-    /// Did the run fail, or does the handler only give the job back?
-    pub(super) fn is_failure(&self) -> bool {
-        matches!(self.outcome, Outcome::Retry { .. } | Outcome::FailNow)
-    }
-
-    /// Counted; the next run is after this long and not when the policy says.
-    pub fn retry_after(after: Duration, error: impl Display) -> Self {
-        Self { outcome: Outcome::Retry { after: Some(millis(after)), counted: true }, error: error.to_string() }
-    }
-
-    /// Not counted: what was needed is taken or not there yet. Another run after this long.
-    pub fn release_after(after: Duration) -> Self {
-        Self { outcome: Outcome::Release { after: millis(after) }, error: String::new() }
-    }
-
-    /// Further runs are pointless: to `failed` now, whatever retries are left.
-    pub fn fail_now(error: impl Display) -> Self {
-        Self { outcome: Outcome::FailNow, error: error.to_string() }
-    }
-}
-
-fn millis(span: Duration) -> Millis {
-    Millis::from_duration(span).unwrap_or(crate::value::time::MAX_DELAY)
-}
-
 /// Gives the job's result, if the producer wants it.
 pub(super) type Running = Pin<Box<dyn Future<Output = Result<Option<Data>, Failure>> + Send>>;
 pub(super) type Handler = Arc<dyn Fn(Arc<crate::queue::Job>, Context) -> Running + Send + Sync>;
@@ -134,11 +88,22 @@ where
         let handler = Arc::clone(&handler);
         Box::pin(async move {
             // A newer worker may have the type that it fits, so this is a failure like others.
-            let data = reserved.envelope.data.deserialize()?;
-            let given = handler(Job { data, reserved: Arc::clone(&reserved) }, context).await.map_err(Into::into)?;
-            reserved.result(&given).map_err(|error| Failure::from(format!("its result: {error}")))
+            let data = reserved.envelope.data.deserialize().map_err(misfit::<T>)?;
+            let given = match handler(Job { data, reserved: Arc::clone(&reserved) }, context).await {
+                Ok(given) => given,
+                Err(error) => return Err(error.into()),
+            };
+            reserved.result(&given).map_err(|error| {
+                let error = format!("its result: {error}");
+                Failure::of_duly(error.clone(), error)
+            })
         })
     })
+}
+
+/// The error may quote the data, so the log has other words.
+fn misfit<T>(error: Error) -> Failure {
+    Failure::of_duly(error.to_string(), format!("the data does not fit {}", std::any::type_name::<T>()))
 }
 
 /// Runs a handler; a panic ends there and is a failure.
@@ -158,33 +123,11 @@ struct Dropped(Option<Running>);
 impl Drop for Dropped {
     fn drop(&mut self) {
         let running = self.0.take();
-        if guarded(|| drop(running)).is_err() {
+        if let Err(panicked) = guarded(|| drop(running)) {
             tracing::error!(
+                location = panicked.origin.location(),
                 "a handler panicked while its future was dropped: check that it has released its resources"
             );
         }
     }
-}
-
-/// Awaits what runs code of the worker's user; a panic ends there and is a failure.
-pub(super) async fn caught<F: Future>(future: F) -> Result<F::Output, Failure> {
-    let mut future = pin!(future);
-    poll_fn(|context| match guarded(|| future.as_mut().poll(context)) {
-        Ok(polled) => polled.map(Ok),
-        Err(panicked) => Poll::Ready(Err(panicked)),
-    })
-    .await
-}
-
-/// Runs code of the worker's user; a panic ends there and is a failure.
-pub(super) fn guarded<T>(code: impl FnOnce() -> T) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(code)).map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
-        let failure = Failure::from(format!("panicked: {}", text.unwrap_or_default()));
-        // What was thrown may panic in its turn when it is dropped.
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            std::mem::forget(again);
-        }
-        failure
-    })
 }

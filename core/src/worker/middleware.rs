@@ -1,6 +1,6 @@
 //! Code that runs around every handler.
 
-use super::handler::Failure;
+use super::failure::Failure;
 use crate::format::envelope::Envelope;
 use crate::queue::Job;
 

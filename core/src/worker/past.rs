@@ -45,7 +45,7 @@ pub(super) fn is_of_the_server(error: &Error) -> bool {
                 | ErrorKind::Unsupported
                 | ErrorKind::Embedded
                 // The server is of another kind now: with or without TLS, in a cluster.
-                | ErrorKind::InvalidArgument
+                | ErrorKind::WrongServer
         )
 }
 
@@ -67,5 +67,7 @@ mod tests {
         assert_eq!(both(ErrorKind::PermissionDenied), (true, true));
         assert_eq!(both(ErrorKind::Corrupt), (false, false), "of the queue, and not of the server");
         assert_eq!(both(ErrorKind::FormatTooNew), (false, false));
+        assert_eq!(both(ErrorKind::WrongServer), (true, true), "it has TLS now, or is part of a cluster");
+        assert_eq!(both(ErrorKind::InvalidArgument), (false, false), "what is asked for is wrong each time");
     }
 }

@@ -5,17 +5,30 @@ use std::time::Duration;
 /// No more work than this waits in a worker, so that short jobs fly and long jobs are not hoarded.
 const WORK_AHEAD: Duration = Duration::from_millis(50);
 /// The most jobs that wait in a worker, however short they are.
-const MOST_AHEAD: usize = 1000;
+pub(super) const MOST_AHEAD: usize = 1000;
 
 /// What was learned from the runs so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Prefetch {
     /// How long a handler takes, in seconds; none before the first has ended.
     run_s: Option<f64>,
     ahead: usize,
+    /// The most that its owner allows.
+    most: usize,
+}
+
+impl Default for Prefetch {
+    fn default() -> Self {
+        Self::at_most(None)
+    }
 }
 
 impl Prefetch {
+    /// As its owner allows; nothing said: as it is learned.
+    pub(super) fn at_most(most: Option<usize>) -> Self {
+        Self { run_s: None, ahead: 0, most: most.unwrap_or(MOST_AHEAD) }
+    }
+
     /// A run took this long. Longer runs are believed sooner than shorter ones: fetching too little costs a round trip,
     /// fetching too much keeps jobs from workers that are idle.
     pub(super) fn learn(&mut self, run: Duration) {
@@ -29,7 +42,7 @@ impl Prefetch {
 
     /// What was fetched waited too long for a handler: begin anew with none.
     pub(super) fn forget(&mut self) {
-        *self = Self::default();
+        *self = Self::at_most(Some(self.most));
     }
 
     /// How many jobs may wait besides those that run, for the next fetch. At most doubles from one fetch to the next, so
@@ -39,7 +52,7 @@ impl Prefetch {
         let Some(run_s) = self.run_s else { return };
         #[expect(clippy::cast_precision_loss, reason = "a few thousand at the most")]
         let fit = WORK_AHEAD.as_secs_f64() * concurrency as f64 / run_s.max(1e-9);
-        self.ahead = (fit as usize).min(MOST_AHEAD).min(2 * self.ahead + concurrency);
+        self.ahead = (fit as usize).min(self.most).min(2 * self.ahead + concurrency);
     }
 
     /// How many jobs may wait besides those that run.
@@ -74,6 +87,20 @@ mod tests {
     #[test]
     fn it_doubles_at_the_most() {
         assert_eq!([1, 2, 3].map(|runs| after(&[5; 3][..runs], 2)), [2, 6, 14]);
+    }
+
+    #[test]
+    fn never_more_than_its_owner_allows() {
+        for (most, ahead) in [(0, 0), (5, 5), (MOST_AHEAD, 62)] {
+            let mut prefetch = Prefetch::at_most(Some(most));
+            for _ in 0..5 {
+                prefetch.learn(Duration::from_micros(5));
+                prefetch.grow(2);
+            }
+            assert_eq!(prefetch.ahead(), ahead);
+            prefetch.forget();
+            assert_eq!((prefetch.ahead(), prefetch.most), (0, most));
+        }
     }
 
     #[test]

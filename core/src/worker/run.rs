@@ -15,12 +15,14 @@ use super::desk::Run;
 use super::engine::Engine;
 use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Ended, Executor};
-use super::handler::{self, Context, Failure, Handler};
+use super::failure::{Failure, LogErrors};
+use super::handler::{self, Context, Handler};
 use super::middleware::Middleware;
+use super::panic::{caught, guarded, note_locations};
+use super::run_log::{Why, log_outcome};
 use super::{WorkerBuilder, WorkerReport, WorkerSettings, span};
 use crate::queue::{Client, Decided, Job, Settlement};
 use crate::value::error::{Error, ErrorKind};
-use crate::value::retry::Next;
 
 pub(super) type OnEvent = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
@@ -68,6 +70,7 @@ pub(super) struct Shared {
     pub(super) any: Option<Handler>,
     pub(super) middleware: Vec<Box<dyn Middleware>>,
     pub(super) on_event: OnEvent,
+    pub(super) log_errors: LogErrors,
 }
 
 impl Worker {
@@ -111,6 +114,7 @@ impl Worker {
     where
         S: Future<Output = Infallible>,
     {
+        note_locations();
         let engine = Arc::new(Engine::start(&self.shared.client, self.shared.settings.clone())?);
         let mut executors = JoinSet::new();
         for _ in 0..self.shared.settings.concurrency {
@@ -153,8 +157,11 @@ impl Worker {
 
 impl Shared {
     fn report(&self, event: &WorkerEvent) {
-        if handler::guarded(|| (self.on_event)(event)).is_err() {
-            tracing::error!("on_event panicked and the worker goes on: correct the callback");
+        if let Err(panicked) = guarded(|| (self.on_event)(event)) {
+            tracing::error!(
+                location = panicked.origin.location(),
+                "on_event panicked and the worker goes on: correct the callback"
+            );
         }
     }
 
@@ -208,13 +215,17 @@ impl Shared {
     async fn serve(self: Arc<Self>, executor: Executor) {
         while let Some(run) = executor.next().await {
             let span = span::of_run(&run.job);
-            let run_one = handler::caught(self.run_one(&executor, &run, &span));
+            let mut why = Why::new(self.log_errors);
+            let run_one = caught(self.run_one(&executor, &run, &span, &mut why));
             // Whatever panicked, the executor goes on: its job would be renewed for ever.
-            let ended = run_one.instrument(span.clone()).await.unwrap_or_else(|failure| Ended::failed(failure.error));
+            let ended = run_one.instrument(span.clone()).await.unwrap_or_else(|failure| {
+                why.note(&failure);
+                Ended::failed(failure.error)
+            });
             match executor.finish(&run, ended) {
-                Ok(next) => span.in_scope(|| log_outcome(&run.job, next)),
+                Ok(next) => span.in_scope(|| log_outcome(&run.job, next, &why)),
                 Err(error) => {
-                    tracing::error!(parent: &span, %error, "an on_failure hook made a change that is refused, so the run is a plain failure: correct the hook");
+                    tracing::error!(parent: &span, %error, error_type = why.kind(), location = why.location(), "an on_failure hook made a change that is refused, so the run is a plain failure: correct the hook");
                 }
             }
             // A handler that never waits must not keep its thread from other tasks.
@@ -222,16 +233,15 @@ impl Shared {
         }
     }
 
-    async fn run_one(&self, executor: &Executor, run: &Run, span: &Span) -> Ended {
+    async fn run_one(&self, executor: &Executor, run: &Run, span: &Span, why: &mut Why) -> Ended {
         let handled = async {
             for middleware in &self.middleware {
-                handler::guarded(|| middleware.before(&run.job)).unwrap_or_else(Err)?;
+                guarded(|| middleware.before(&run.job)).unwrap_or_else(Err)?;
             }
             let name = run.job.envelope.name.as_deref().unwrap_or_default();
             let Some(handler) = self.handlers.get(name).or(self.any.as_ref()) else {
-                return Err(Failure::from(format!(
-                    "no handler for the name '{name}' in this worker: register one, or deploy it"
-                )));
+                let none = format!("no handler for the name '{name}' in this worker: register one, or deploy it");
+                return Err(Failure::of_duly(none.clone(), none));
             };
             handler::run(handler, Arc::clone(&run.job), Context::new(self.settings.lease)).await
         };
@@ -249,7 +259,7 @@ impl Shared {
             return Ended::SettledByHandler;
         }
         if run.job.is_settled() {
-            return self.settled(&run.job, handled.is_ok());
+            return self.settled(&run.job, handled.err(), why);
         }
         match handled {
             Ok(result) => {
@@ -266,7 +276,8 @@ impl Shared {
             }
             Err(failure) => {
                 span::failed(span, &failure);
-                self.failed(executor, run, failure)
+                why.note(&failure);
+                self.failed(executor, run, failure, why)
             }
         }
     }
@@ -274,8 +285,13 @@ impl Shared {
     /// Calls a hook of each middleware, the last that was added first. A panic in one changes nothing.
     fn hooks(&self, name: &'static str, mut hook: impl FnMut(&dyn Middleware)) {
         for middleware in self.middleware.iter().rev() {
-            if handler::guarded(|| hook(&**middleware)).is_err() {
-                tracing::error!(hook = name, "a hook panicked, and the outcome of its job stays: correct the hook");
+            if let Err(panicked) = guarded(|| hook(&**middleware)) {
+                let location = panicked.origin.location();
+                tracing::error!(
+                    hook = name,
+                    location,
+                    "a hook panicked, and the outcome of its job stays: correct the hook"
+                );
             }
         }
     }
@@ -285,16 +301,23 @@ impl Shared {
     }
 
     /// Its handler has said itself what becomes of the job; what it gave no longer counts.
-    fn settled(&self, job: &Job, worked: bool) -> Ended {
-        if !worked {
-            tracing::error!("the handler failed after it had settled its job, and the outcome stays");
+    fn settled(&self, job: &Job, failure: Option<Failure>, why: &mut Why) -> Ended {
+        if let Some(failure) = failure {
+            why.note(&failure);
+            let (error_type, location, error) = (why.kind(), why.location(), why.text());
+            tracing::error!(
+                error_type,
+                location,
+                error,
+                "the handler failed after it had settled its job, and the outcome stays"
+            );
         } else if job.is_acked() {
             self.after(job);
         }
         Ended::SettledByHandler
     }
 
-    fn failed(&self, executor: &Executor, run: &Run, mut failure: Failure) -> Ended {
+    fn failed(&self, executor: &Executor, run: &Run, mut failure: Failure, why: &Why) -> Ended {
         let job = &*run.job;
         let mut rewritten = None;
         if !self.middleware.is_empty() && failure.is_failure() {
@@ -308,7 +331,14 @@ impl Shared {
                 let is_last = decided.next.is_last();
                 // The grace may end before the hooks.
                 if !executor.decide(run, decided) {
-                    tracing::error!("{} was interrupted behind its failure", AboutJob::of(job));
+                    let (error_type, location, error) = (why.kind(), why.location(), why.text());
+                    tracing::error!(
+                        error_type,
+                        location,
+                        error,
+                        "{} was interrupted behind its failure",
+                        AboutJob::of(job)
+                    );
                     return Ended::SettledByHandler;
                 }
                 if is_last {
@@ -317,23 +347,5 @@ impl Shared {
             }
         }
         Ended::Outcome { outcome: failure.outcome, error: failure.error, rewritten, result: None }
-    }
-}
-
-/// What became of a run, for the log; never the job's data.
-fn log_outcome(job: &Job, next: Option<Next>) {
-    let about = || AboutJob::of(job);
-    match next {
-        Some(Next::Ack) => tracing::debug!("{} is done", about()),
-        Some(Next::RetryAfter { after, .. }) => {
-            tracing::warn!(retry_after_s = %after, "{} failed; it runs again in {after} s", about());
-        }
-        Some(Next::Failed { attempts }) => {
-            tracing::error!(attempts, "{} failed for good; find the cause, then requeue or cancel it", about());
-        }
-        Some(Next::ReleaseAfter(after)) => {
-            tracing::info!(after_s = %after, "{} was released by its handler; it runs again in {after} s", about());
-        }
-        None => {}
     }
 }

@@ -2,7 +2,7 @@
 
 use tracing::Span;
 
-use super::handler::Failure;
+use super::failure::Failure;
 use crate::queue::Job;
 
 #[cfg(not(feature = "opentelemetry"))]
@@ -53,8 +53,8 @@ pub(super) fn of_run(job: &Job) -> Span {
 pub(super) fn failed(span: &Span, failure: &Failure) {
     #[cfg(feature = "opentelemetry")]
     if failure.is_failure() {
-        // Of an error that was made a text no type is left; this is the conventions' word for that.
-        note(span, "_OTHER", failure.error.clone());
+        // A text has no type; this is the conventions' word for that.
+        note(span, failure.origin.kind().unwrap_or("_OTHER"), failure.error.clone());
     }
 }
 

@@ -13,7 +13,7 @@ use super::past::is_of_the_server;
 use crate::connection::Backoff;
 use crate::queue::Client;
 use crate::schedule::{OwnSchedules, Schedules};
-use crate::value::error::{Error, ErrorKind};
+use crate::value::error::Error;
 
 /// How long the first job waits for the schedules. A process that stops after few jobs is to have stored them.
 const FIRST: Duration = Duration::from_secs(1);
@@ -81,12 +81,13 @@ impl AtStart {
 /// A worker that goes on after an outage is not ended by a password that is being changed, or a permission that was taken away: see
 /// `past.rs`. What is wrong with the schedules themselves ends it at any time.
 fn is_cured_by_waiting(error: &Error, waits: bool) -> bool {
-    error.is_transient() || (waits && error.kind() != ErrorKind::InvalidArgument && is_of_the_server(error))
+    error.is_transient() || (waits && is_of_the_server(error))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::error::ErrorKind;
 
     #[test]
     fn behind_an_outage_what_somebody_may_mend_at_the_server_is_waited_for() {

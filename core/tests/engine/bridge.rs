@@ -84,7 +84,10 @@ async fn work(client: &Client, done: &mut Vec<String>) {
     for queue in ["orders", "mail", "bills"] {
         let queue = client.queue(queue).unwrap();
         for job in queue.reserve(&ReserveOptions::new().max(1000)).await.unwrap() {
-            done.push(job.envelope.data.as_str().to_owned());
+            // Of a payload what is in it.
+            let data = job.envelope.data.as_str();
+            let data = data.split_once(r#""data":"#).map_or(data, |(_, data)| &data[..data.len() - 1]);
+            done.push(data.to_owned());
             job.ack().await.unwrap();
         }
     }
@@ -98,6 +101,10 @@ enum Full {
     Workerman,
     /// Half of them in a bucket, half in a ready list, and each with a hash.
     Gmq,
+    /// A third each ready, due, and with a worker that was killed long ago; the payload is the data.
+    ThinkQueue,
+    /// The same, and notices.
+    Laravel,
 }
 
 impl Full {
@@ -108,6 +115,8 @@ impl Full {
             Self::Thinkphp => thinkphp(),
             Self::Workerman => OldQueue::workerman("", &["orders", "mail", "bills"]).unwrap(),
             Self::Gmq => OldQueue::gmq(&["orders"], 1, 1).unwrap(),
+            Self::ThinkQueue => OldQueue::think_queue(&["orders"]).unwrap(),
+            Self::Laravel => OldQueue::laravel("", &["orders"]).unwrap(),
         }
     }
 
@@ -128,11 +137,17 @@ impl Full {
                 if waits then redis.call('ZADD', 'gmq:bucket:0', 1690000000 + i, i)
                 else redis.call('LPUSH', 'gmq:readyqueue:orders', i) end"#
             }
+            Self::ThinkQueue => &PAYLOADS.replace("KEY", "{queues:orders}"),
+            Self::Laravel => &PAYLOADS.replace("KEY", "queues:orders"),
         };
         let script = format!("for i = 0, {} do {each} end return 'full'", Self::JOBS - 1);
         assert_eq!(server.redis_cli(&["EVAL", &script, "0"]).trim(), "full");
     }
 }
+
+const PAYLOADS: &str = r#"local payload = '{"job":"close","attempts":0,"id":"same","data":{"order":'..i..'}}'
+    if i % 3 == 0 then redis.call('RPUSH', 'KEY', payload) redis.call('RPUSH', 'KEY:notify', '1')
+    else redis.call('ZADD', i % 3 == 1 and 'KEY:delayed' or 'KEY:reserved', 1690000000 + i, payload) end"#;
 
 /// A bridge whose call to one of the two servers is lost, with or without its effect, and that ends with it; and then another one. The
 /// jobs are done meanwhile, so that no id could tell that they were here.
@@ -211,6 +226,16 @@ async fn a_bridge_that_dies_between_the_parts_of_a_batch_loses_and_doubles_nothi
 async fn a_bridge_of_gmq_that_dies_between_two_calls_loses_and_doubles_nothing() {
     let at_old = (2..10).map(|calls| (true, calls));
     break_off_each(Full::Gmq, at_old.chain((4..10).map(|calls| (false, calls)))).await;
+}
+
+/// Of the old server one call says that it does not know the script, and then one asks for a batch of each of three keys in turn, which is
+/// ended by the next one. Of duly's server it wants three locks first, and then three batches.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bridge_of_payloads_that_dies_between_two_calls_loses_and_doubles_nothing() {
+    for full in [Full::ThinkQueue, Full::Laravel] {
+        let at_old = (1..7).map(|calls| (true, calls));
+        break_off_each(full, at_old.chain((4..10).map(|calls| (false, calls)))).await;
+    }
 }
 
 #[tokio::test]
@@ -390,10 +415,16 @@ async fn more_failed_jobs_than_the_queue_keeps_wait() {
     let client = server.client();
     let queue = client.queue("orders").unwrap();
     queue.keep_failed(2, Duration::from_secs(3600)).await.unwrap();
-    send(&server, FAILED, (0..3).map(|number| package(number, "")));
-    let refused = Bridge::new(&client, &client, thinkphp()).drain(|_| {}).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::TooLarge);
-    assert!(refused.to_string().contains("3 failed jobs come, and the queue keeps 2 more"), "{refused}");
+    send(&server, FAILED, (0..2).map(|number| package(number, "")));
+    // Nobody can read one of these, and the others are healthy.
+    send(&server, READY, (3..6).map(|number| package(number, "")));
+    send(&server, READY, ["no package".to_owned()]);
+    let report = drain(&client, &client, thinkphp()).await;
+    assert!(!report.is_complete(), "{report}");
+    let said = report.to_string();
+    assert!(said.contains("the jobs of 'redis:queue:failed' wait: 2 failed jobs come"), "{report}");
+    assert!(said.contains("and the queue 'orders' keeps 1 more: raise that with keep_failed"), "{report}");
+    assert_eq!(data(&client, State::Ready).await, orders([3, 4, 5]));
     queue.keep_failed(3, Duration::from_secs(3600)).await.unwrap();
     let report = drain(&client, &client, thinkphp()).await;
     assert!(report.is_complete(), "{report}");
@@ -434,7 +465,7 @@ async fn an_old_server_that_lost_its_last_writes_or_the_bridges_hash_does_not_st
     queue.keep_failed(1, Duration::from_secs(3600)).await.unwrap();
     send(&old, FAILED, (0..2).map(|number| package(number, "")));
     // A batch stays in flight.
-    assert_eq!(run().await.unwrap_err().kind(), ErrorKind::TooLarge);
+    assert!(!run().await.unwrap().is_complete());
     let key = format!("{{{FAILED}}}:duly:");
     let (list, hash) = (format!("{key}in_flight"), format!("{key}state"));
     let then = |name: &str| old.redis_cli(&["COPY", name, &format!("{name}:then")]);
@@ -538,4 +569,90 @@ async fn jobs_of_gmq_come_over_with_their_hashes() {
     assert_eq!((ready[0].envelope.attempts, &*ready[0].envelope.headers["ttr"]), (2, "30"));
     assert_eq!(peek(&client, State::Delayed).await[0].at.unwrap().get(), 4_102_444_800_000);
     assert_eq!(server.redis_cli(&["--raw", "KEYS", "gmq:jobpool:*"]).trim(), "gmq:jobpool:t1");
+}
+
+/// R4's Go twin puts what it has done into its list of failed ones: there may be more than the queue keeps.
+#[tokio::test]
+async fn a_full_failed_holds_up_no_other_key_and_no_healthy_job() {
+    let server = Server::start();
+    let client = server.client();
+    let queue = client.queue("orders").unwrap();
+    queue.keep_failed(1, Duration::from_secs(3600)).await.unwrap();
+    send(&server, FAILED, (0..3).map(|number| package(number, "")));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let to = client.clone();
+    let following =
+        tokio::spawn(
+            async move { Bridge::new(&to, &to, thinkphp()).follow(async { drop(stopped.await) }, |_| {}).await },
+        );
+    for number in 3..6 {
+        send(&server, READY, [package(number, "")]);
+        support::eventually("it comes over", || async { data(&client, State::Ready).await == orders(3..=number) })
+            .await;
+    }
+    stop.send(()).unwrap();
+    let report = following.await.unwrap().unwrap();
+    assert_eq!((report.moved(), report.is_complete()), (3, false), "{report}");
+    queue.keep_failed(3, Duration::from_secs(3600)).await.unwrap();
+    let report = drain(&client, &client, thinkphp()).await;
+    assert_eq!((report.moved(), report.is_complete()), (3, true), "{report}");
+}
+
+#[tokio::test]
+async fn jobs_come_into_the_partitions_of_a_queue_once_and_go_back_from_them() {
+    let (old, new) = (Server::start(), Server::start());
+    let (from, to) = (old.client(), new.client());
+    send(&old, READY, (0..9).map(|number| package(number, "")));
+    let bridge = || Bridge::new(&from, &to, thinkphp()).partitions(3).unwrap();
+    assert!(Bridge::new(&from, &to, thinkphp()).partitions(0).is_err());
+    // A bridge that dies behind its first batch leaves it in flight: it comes again.
+    let list = format!("{{{READY}}}:duly:in_flight");
+    let keep = |_: &BridgeReport| drop(old.redis_cli(&["COPY", &list, "kept", "REPLACE"]));
+    assert!(bridge().drain(keep).await.unwrap().is_complete());
+    let queue = to.partitioned_queue("orders", 3).unwrap();
+    for part in 0..3 {
+        assert_eq!(to.partitioned_queue("orders", 3).unwrap().counts().await.unwrap().ready, 9, "{part}");
+        assert_eq!(new.redis_cli(&["HLEN", &format!("duly:{{orders/{part}}}:jobs")]).trim(), "3");
+    }
+    old.redis_cli(&["COPY", "kept", &list]);
+    let report = bridge().drain(|_| {}).await.unwrap();
+    assert_eq!((report.is_complete(), queue.counts().await.unwrap().ready), (true, 9), "{report}");
+    for job in queue.peek(State::Ready, 0, 9).await.unwrap() {
+        assert!(queue.find(&job.envelope.id).await.unwrap().is_some());
+    }
+    let report = bridge().back().unwrap().drain(|_| {}).await.unwrap();
+    assert_eq!((report.is_complete(), report.moved()), (true, 9), "{report}");
+    assert_eq!(old.redis_cli(&["LLEN", READY]).trim(), "9");
+}
+
+/// The token of a lock follows the clock of duly's server: that of another one may be ahead, or it was set back.
+#[tokio::test]
+async fn a_bridge_whose_token_is_smaller_says_both_and_what_to_do() {
+    let (old, new) = (Server::start(), Server::start());
+    let (from, to) = (old.client(), new.client());
+    let run = || async { Bridge::new(&from, &to, thinkphp()).drain(|_| {}).await };
+    assert!(run().await.unwrap().is_complete());
+    send(&old, READY, [package(0, "")]);
+    let state = format!("{{{READY}}}:duly:state");
+    let ahead = "9000000000000000";
+    old.redis_cli(&["HSET", &state, "token", ahead]);
+    let refused = run().await.unwrap_err();
+    let said = refused.to_string();
+    assert_eq!(refused.kind(), ErrorKind::Locked, "{said}");
+    assert!(said.contains(ahead) && said.contains("the clock of duly's server is"), "{said}");
+    assert!(said.contains(&format!("HDEL {state} token")), "{said}");
+    // What it says helps.
+    old.redis_cli(&["HDEL", &state, "token"]);
+    assert_eq!(run().await.unwrap().moved(), 1);
+    // The way back is refused by duly's own server.
+    new.redis_cli(&["HSET", "duly:{orders}:departed", "token", ahead]);
+    let refused = Bridge::new(&from, &to, thinkphp()).back().unwrap().drain(|_| {}).await.unwrap_err();
+    assert!(refused.to_string().contains("HDEL duly:{orders}:departed token"), "{refused}");
+    new.redis_cli(&["HDEL", "duly:{orders}:departed", "token"]);
+    // One that comes while another one runs.
+    let run_away = |_: &BridgeReport| drop(old.redis_cli(&["HSET", &state, "token", ahead]));
+    send(&old, READY, [package(1, "")]);
+    let refused = Bridge::new(&from, &to, thinkphp()).drain(run_away).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::LeaseLost, "{refused}");
+    assert!(refused.to_string().contains("has taken over") && refused.to_string().contains(ahead), "{refused}");
 }

@@ -140,7 +140,12 @@ async fn payloads_of_think_queue_go_back_as_they_came_and_others_become_some() {
     queue.push(NewJob::new(&7).unwrap()).await.unwrap();
     let refused = back(&client, &client, think_queue()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert!(refused.to_string().contains("1 ready jobs of 'orders': a job has no name"), "{refused}");
     assert!(refused.to_string().contains("--name"), "{refused}");
+    assert_eq!(queue.counts().await.unwrap().ready, 1);
+    let dry = Bridge::new(&client, &client, think_queue()).back().unwrap().count().await.unwrap();
+    assert!(dry.to_string().contains("1 jobs would stay in duly: a job has no name"), "{dry}");
+    assert_eq!(dry.moved(), 0, "{dry}");
     let report = back(&client, &client, think_queue().name("app\\job\\Any").unwrap()).await.unwrap();
     assert_eq!((report.moved(), report.is_complete()), (1, true), "{report}");
     // A failed job stays: think-queue has none in Redis.
@@ -217,7 +222,7 @@ async fn broke_off(at_old: bool, fault: Fault, calls: usize) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_back_that_dies_between_any_two_calls_loses_and_doubles_nothing() {
-    for calls in 0..14 {
+    for calls in 0..16 {
         let mut breaking = tokio::task::JoinSet::new();
         for fault in [Fault::LoseRequest, Fault::LoseReply] {
             breaking.spawn(break_off(false, fault, calls));
@@ -233,7 +238,7 @@ async fn a_bridge_back_that_dies_between_any_two_calls_loses_and_doubles_nothing
 #[tokio::test]
 async fn a_late_copy_of_a_dead_bridge_back_takes_out_and_puts_in_nothing() {
     // Which calls they are: of the old server those that publish, of duly's all up to those that take jobs out.
-    for (at_old, calls) in (0..2).map(|calls| (true, calls)).chain((0..10).map(|calls| (false, calls))) {
+    for (at_old, calls) in (0..2).map(|calls| (true, calls)).chain((0..12).map(|calls| (false, calls))) {
         let (old, new) = (Server::start(), Server::start());
         push(&new.client(), [0]).await;
         let proxy = Proxy::before(if at_old { old.port() } else { new.port() }).await;
@@ -311,4 +316,142 @@ async fn a_duly_server_that_lost_its_last_writes_does_not_stop_the_way_back() {
     let mut done = Vec::new();
     consume(&old, &mut done);
     assert_eq!(done, [0, 1, 2, 0, 1]);
+}
+
+/// A foreign type where the batch goes: it stays on its way, as when the bridge is killed in between.
+async fn park(old: &Server, to: &Client, from: &Client) {
+    old.redis_cli(&["SET", READY, "foreign"]);
+    old.redis_cli(&["SET", DELAYED, "foreign"]);
+    assert!(back(to, from, thinkphp()).await.is_err());
+    old.redis_cli(&["DEL", READY, DELAYED]);
+}
+
+#[tokio::test]
+async fn what_a_killed_bridge_back_left_on_its_way_is_shown_and_can_be_given_back() {
+    let (old, new) = (Server::start(), Server::start());
+    let (to, from) = (old.client(), new.client());
+    let queue = from.queue("orders").unwrap();
+    let job = |order: usize| NewJob::new(&serde_json::json!({ "order": order })).unwrap();
+    queue.push(job(0).key("close:0").priority(2)).await.unwrap();
+    queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0).fail("no bank").await.unwrap();
+    queue.promote().await.unwrap();
+    let due = queue.peek(State::Delayed, 0, 9).await.unwrap().remove(0).at;
+    for state in ["delayed", "ready"] {
+        park(&old, &to, &from).await;
+        push(&from, [7]).await;
+        let bridge = || Bridge::new(&to, &from, thinkphp()).back().unwrap();
+        let dry = bridge().count().await.unwrap();
+        let flying: Vec<_> = dry.lanes.iter().filter(|lane| lane.in_flight > 0).collect();
+        assert_eq!((flying.len(), flying[0].state.as_str(), flying[0].in_flight), (1, state, 1), "{dry}");
+        assert!(
+            dry.to_string().contains("1 jobs are in flight from a bridge that was interrupted: run it again with"),
+            "{dry}"
+        );
+        let over = Bridge::new(&to, &from, thinkphp()).count().await.unwrap();
+        assert!(over.to_string().contains("1 jobs of 'orders' are on their way to another queue"), "{over}");
+
+        let given = bridge().give_back().await.unwrap();
+        assert_eq!((given.given, given.published), (1, 0));
+        assert_eq!(bridge().give_back().await.unwrap(), duly::GivenBack::default());
+        if state == "delayed" {
+            let job = queue.peek(State::Delayed, 0, 9).await.unwrap().remove(0);
+            assert_eq!((job.at, job.envelope.attempts, &*job.envelope.error), (due, 1, "no bank"));
+            assert_eq!(queue.find_key("close:0").await.unwrap().unwrap().job.envelope.id, job.envelope.id);
+            queue.cancel_key("close:0").await.unwrap();
+        }
+        // It is the first again.
+        let ready = queue.peek(State::Ready, 0, 9).await.unwrap();
+        assert_eq!(ready.len(), if state == "delayed" { 1 } else { 2 });
+        assert_eq!(queue.audit(duly::AuditOptions::default()).await.unwrap().findings.len(), 0);
+        push(&from, [8]).await;
+        queue.purge(State::Ready).await.unwrap();
+        push(&from, [9]).await;
+    }
+    // Then all go, once.
+    let report = back(&to, &from, thinkphp()).await.unwrap();
+    assert_eq!((report.is_complete(), report.moved()), (true, 1), "{report}");
+    assert_eq!(list(&old, READY).iter().map(order_of).collect::<Vec<_>>(), [9]);
+}
+
+/// It was killed behind the call that put the batch into the old queue.
+#[tokio::test]
+async fn a_batch_that_the_old_queue_has_is_not_given_back() {
+    let (old, new) = (Server::start(), Server::start());
+    let (to, from) = (old.client(), new.client());
+    push(&from, 0..3).await;
+    let copy = |way: [&str; 2]| {
+        for name in ["departing", "departed"] {
+            let keys = way.map(|end| format!("duly:{{orders}}:{name}{end}"));
+            new.redis_cli(&["COPY", &keys[0], &keys[1], "REPLACE"]);
+        }
+    };
+    let bridge = Bridge::new(&to, &from, thinkphp()).back().unwrap();
+    bridge.drain(|_| copy(["", ":then"])).await.unwrap();
+    copy([":then", ""]);
+    let given = bridge.give_back().await.unwrap();
+    assert_eq!((given.given, given.published), (0, 3));
+    assert_eq!(from.queue("orders").unwrap().counts().await.unwrap().ready, 0);
+    assert_eq!(list(&old, READY).len(), 3);
+    assert!(Bridge::new(&to, &from, thinkphp()).give_back().await.is_err(), "it is the way over");
+}
+
+#[tokio::test]
+async fn a_job_without_a_name_that_comes_meanwhile_leaves_no_other_on_its_way() {
+    let server = Server::start();
+    let client = server.client();
+    let queue = client.queue("orders").unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let to = client.clone();
+    let following = tokio::spawn(async move {
+        let bridge = Bridge::new(&to, &to, think_queue()).back().unwrap();
+        bridge.follow(async { drop(stopped.await) }, |_| {}).await
+    });
+    push(&client, [0]).await;
+    support::eventually("it goes back", || async { server.redis_cli(&["LLEN", "{queues:orders}"]).trim() == "1" })
+        .await;
+    let jobs = (1..4).map(|order| {
+        let job = NewJob::new(&serde_json::json!({ "order": order })).unwrap();
+        if order == 2 { job } else { job.name("order.close") }
+    });
+    queue.push_many(jobs.collect::<Vec<_>>(), |_| {}).await.unwrap();
+    let refused = following.await.unwrap().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    drop(stop);
+    let ready = queue.peek(State::Ready, 0, 9).await.unwrap();
+    let order = |job: &duly::JobView| {
+        order_of(&serde_json::from_str(&format!(r#"{{"data":{}}}"#, job.envelope.data.as_str())).unwrap())
+    };
+    assert_eq!(ready.iter().map(order).collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders}:departing"]).trim(), "0");
+    let report = back(&client, &client, think_queue().name("order.other").unwrap()).await.unwrap();
+    assert_eq!((report.moved(), report.is_complete()), (3, true), "{report}");
+}
+
+/// What it says at the end compares what there was with what has gone.
+#[tokio::test]
+async fn the_counts_of_the_way_back_are_compared() {
+    let (old, new) = (Server::start(), Server::start());
+    let (to, from) = (old.client(), new.client());
+    push(&from, 0..3).await;
+    let queue = from.queue("orders").unwrap();
+    let bridge = Bridge::new(&to, &from, thinkphp()).back().unwrap();
+    // Somebody takes two away while it runs.
+    queue.pause().await.unwrap();
+    let before = bridge.count().await.unwrap();
+    assert_eq!(before.moved(), 3);
+    let mut is_first = true;
+    push(&from, 3..700).await;
+    let report = bridge
+        .drain(|_| {
+            if std::mem::take(&mut is_first) {
+                new.redis_cli(&["LTRIM", "duly:{orders}:ready:5", "2", "-1"]);
+            }
+        })
+        .await
+        .unwrap();
+    assert_eq!((report.moved(), report.is_complete()), (698, false), "{report}");
+    assert!(
+        report.to_string().ends_with("duly was in use meanwhile: moved and left are not what was there before"),
+        "{report}"
+    );
 }

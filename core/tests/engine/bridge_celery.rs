@@ -147,7 +147,7 @@ async fn what_stays_keeps_its_order_and_what_comes_later_comes_over() {
     assert_eq!((report.moved(), report.is_complete(), report.stays().len()), (0, false, 1), "{report}");
     assert!(report.to_string().contains("19 jobs stay in the old queue: the task is part of a workflow"), "{report}");
     assert_eq!(client.queue("orders").unwrap().peek(State::Ready, 0, 1000).await.unwrap().len(), 40);
-    assert_eq!(server.redis_cli(&["LLEN", "{orders}:duly:aside"]).trim(), "0");
+    assert_eq!(server.redis_cli(&["--raw", "KEYS", "*orders}:duly:*"]).trim(), "{orders}:duly:state");
 }
 
 /// What a worker has is left to it until its time is over; then the task comes over, or stays as it is.
@@ -210,4 +210,53 @@ async fn what_cannot_be_taken_over_truthfully_stays_with_its_reason() {
     let failed = client.queue("orders").unwrap().peek(State::Failed, 0, 10).await.unwrap();
     assert!(failed[0].envelope.error.starts_with("it had expired in the old queue at 2026-01-01"));
     assert!(report.to_string().contains(r"orders\u{6}\u{16}3"), "{report}");
+}
+
+/// A bridge that is killed keeps no more tasks from Celery's workers than one batch has.
+#[tokio::test]
+async fn what_stays_is_where_workers_take_it_all_the_while() {
+    const JOBS: usize = 2600;
+    let (old, new) = (Server::start(), Server::start());
+    let (from, to) = (old.client(), new.client());
+    send(&old, 0..JOBS);
+    let mut most = 0;
+    let report = Bridge::new(&from, &to, celery())
+        .drain(|report| {
+            let seen: usize = old.redis_cli(&["LLEN", "orders"]).trim().parse().unwrap();
+            most = most.max(JOBS - seen - usize::try_from(report.moved()).unwrap());
+            // A worker takes some of them, which are the oldest.
+        })
+        .await
+        .unwrap();
+    assert!(most <= 500, "{most} are in no queue");
+    let stay = (0..JOBS).filter(|&number| is_chained(number)).collect::<Vec<_>>();
+    let mut left = left(&old);
+    left.sort_unstable();
+    assert_eq!((left, report.moved()), (stay.clone(), (JOBS - stay.len()) as u64));
+    assert_eq!(report.stays().values().sum::<u64>(), stay.len() as u64, "{report}");
+}
+
+/// Its workers run all the while, and take what stays.
+#[tokio::test]
+async fn workers_that_take_what_stays_hold_up_no_bridge() {
+    const JOBS: usize = 2600;
+    let (old, new) = (Server::start(), Server::start());
+    let (from, to) = (old.client(), new.client());
+    send(&old, 0..JOBS);
+    let mut taken = 0;
+    let report = Bridge::new(&from, &to, celery())
+        .drain(|_| {
+            let before: usize = old.redis_cli(&["LLEN", "orders"]).trim().parse().unwrap();
+            // The oldest is one that stays, as soon as there is one.
+            if old.redis_cli(&["--raw", "LINDEX", "orders", "-1"]).contains(r#""id":"t-"#) && before < 2000 {
+                old.redis_cli(&["EVAL", "for i = 1, 7 do redis.call('RPOP', 'orders') end return 1", "0"]);
+                taken += 7;
+            }
+        })
+        .await
+        .unwrap();
+    let stay = (0..JOBS).filter(|&number| is_chained(number)).count();
+    assert_eq!(usize::try_from(report.moved()).unwrap(), JOBS - stay, "{report}");
+    assert_eq!(left(&old).len(), stay - taken);
+    assert_eq!(report.stays().values().sum::<u64>(), (stay - taken) as u64, "{report}");
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::Server;
+use crate::support::meter::Meter;
 use duly::{
     CatchUp, Client, ErrorKind, FireOutcome, Millis, NewJob, Overlap, PutSchedule, Queue, ReserveOptions, Schedule,
     State,
@@ -291,4 +292,55 @@ async fn a_change_drops_no_slot_that_waits_for_its_jitter() {
     // Another recurrence begins in the future.
     assert_eq!(schedules.put("report", &every(1800)).await.unwrap(), PutSchedule::Changed);
     assert!(schedules.next("report", 1).await.unwrap()[0] > Millis::from_secs(START + at + 3001));
+}
+
+#[tokio::test]
+async fn what_a_sync_stores_is_cut_by_bytes() {
+    let server = Server::start();
+    let schedules = queue(&server).await.schedules();
+    let large = NewJob::new(&"x".repeat(1_000_000)).unwrap();
+    let large = Schedule::every(MINUTE, large).unwrap();
+    let list: Vec<_> = (0..10).map(|number| (format!("s{number}"), large.clone())).collect();
+    schedules.sync("shop", &list[..1]).await.unwrap();
+    let mut meter = Meter::of(&server);
+    let before = meter.calls("evalsha") + meter.calls("eval");
+    assert_eq!(schedules.sync("shop", &list).await.unwrap().created.len(), 9);
+    // Each round reads what is there page by page, the last page is empty, and the first round asks for those that are not there.
+    let calls = meter.calls("evalsha") + meter.calls("eval") - before;
+    assert_eq!(calls, (1 + 1 + 1) + 3 + (3 + 1), "four of the nine a call");
+}
+
+/// A hundred slots with large data were one call of a hundred megabytes.
+#[tokio::test]
+async fn what_fires_is_cut_by_bytes_and_by_jobs() {
+    let server = Server::start();
+    let queue = queue(&server).await;
+    let schedules = queue.schedules();
+    let large = NewJob::new(&"x".repeat(1_000_000)).unwrap();
+    let large = Schedule::every(MINUTE, large).unwrap().catch_up(CatchUp::All(100));
+    schedules.put("large", &large.count(20)).await.unwrap();
+    schedules.put("never", &every(60).catch_up(CatchUp::Skip).grace(Duration::ZERO)).await.unwrap();
+    schedules.put("tail", &every(60).catch_up(CatchUp::All(100))).await.unwrap();
+    // Once, so that the server knows the scripts.
+    set(&queue, 61).await;
+    assert_eq!(schedules.fire_due().await.unwrap(), 2);
+    set(&queue, 601).await;
+    let mut meter = Meter::of(&server);
+    let calls = |meter: &mut Meter| meter.calls("evalsha") + meter.calls("eval");
+    let before = calls(&mut meter);
+    assert_eq!(schedules.fire_due().await.unwrap(), 9 + 9);
+    assert_eq!(calls(&mut meter) - before, 2 + 3, "two looks, and four of the nine slots a call");
+    let view = schedules.get("large").await.unwrap().unwrap();
+    assert_eq!((view.fired, view.last), (10, Some(Millis::from_secs(START + 600))));
+    assert_eq!(view.next, Some(Millis::from_secs(START + 660)));
+    // What one program began another one goes on with.
+    set(&queue, 1201).await;
+    let others = client(&server).queue("a").unwrap().schedules();
+    let _ = tokio::time::timeout(Duration::from_millis(30), schedules.fire_due()).await;
+    let fired = tokio::join!(schedules.fire_due(), others.fire_due());
+    fired.0.unwrap();
+    fired.1.unwrap();
+    let view = schedules.get("large").await.unwrap().unwrap();
+    assert_eq!((view.fired, view.next, view.fires.len()), (20, None, 20));
+    assert_eq!(queue.counts().await.unwrap().ready, 20 + 20);
 }

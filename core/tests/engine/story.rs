@@ -1,9 +1,9 @@
 //! The main job, end to end: what is pushed comes out when it is due, and leaves when it is done.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::support::Server;
-use duly::{ErrorKind, NewJob, Next, OnDuplicate, Pushed, ReserveOptions, State};
+use duly::{ErrorKind, Millis, NewJob, Next, OnDuplicate, Pushed, ReserveOptions, State};
 use serde_json::json;
 
 fn close(order: u32) -> NewJob {
@@ -122,4 +122,18 @@ async fn a_job_reserved_for_a_task_that_is_gone_is_given_back_uncounted() {
     assert_eq!(taken.len(), 1);
     let job = queue.reserve(&ReserveOptions::new().wait(Duration::from_secs(5))).await.unwrap().remove(0);
     assert_eq!(job.attempt(), 1, "no lease had to end");
+}
+
+#[tokio::test]
+async fn the_age_of_a_ready_job_begins_when_it_is_due() {
+    let server = Server::start();
+    let queue = server.builder().manual_clock().build().unwrap().queue("orders").unwrap();
+    let pushed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    queue.set_clock(Millis::from_secs(pushed)).await.unwrap();
+    let delayed = |seconds| close(42).delay(Duration::from_secs(seconds));
+    queue.push_many([delayed(3600), delayed(3601)], |_| ()).await.unwrap();
+    queue.set_clock(Millis::from_secs(pushed + 3700)).await.unwrap();
+    assert_eq!(queue.reserve(&ReserveOptions::new()).await.unwrap().len(), 1, "and the other one is ready");
+    let age = queue.counts().await.unwrap().oldest_ready_age.unwrap();
+    assert!((90..=99).contains(&age.whole_seconds()), "{age}");
 }

@@ -421,6 +421,81 @@ async fn a_late_copy_changes_nothing() {
     assert!(client.topics_of("b").await.unwrap().is_empty(), "it is not listed again");
 }
 
+/// A copy of an ack arrives when its member has subscribed anew, and another one has pulled what it acked.
+#[tokio::test]
+async fn a_late_copy_of_an_ack_takes_nothing_of_a_newer_subscription() {
+    let server = Server::start();
+    let earliest = SubscribeOptions::new().from_earliest();
+    for by_message in [true, false] {
+        let proxy = Proxy::before(server.port()).await;
+        let client = proxy.builder().build().unwrap();
+        client.ping().await.unwrap();
+        proxy.only(b"}:topic");
+        let topic = logs(&client);
+        subscribe(&topic, "keeps").await;
+        topic.subscribe("a", &earliest).await.unwrap();
+        publish(&topic, 1..=3).await;
+        let old = topic.pull("a", &all()).await.unwrap();
+        proxy.next_after(0, Fault::HoldRequest);
+        let acked = if by_message {
+            u64::from(old[0].ack().await.unwrap())
+        } else {
+            topic.ack("a", &[&old[0].id]).await.unwrap()
+        };
+        assert_eq!(acked, 1);
+        topic.unsubscribe("a").await.unwrap();
+        topic.subscribe("a", &earliest).await.unwrap();
+        let new = topic.pull("a", &all()).await.unwrap();
+        assert_eq!(data(&new), [1, 2, 3]);
+        proxy.deliver().await;
+        assert!(!old[1].ack().await.unwrap(), "nor does an ack of who has missed that");
+        assert_eq!(topic.info().await.unwrap().subscriptions[0].pulled, 3);
+        let ids: Vec<_> = new.iter().map(|message| &message.id).collect();
+        assert_eq!(topic.ack("a", &ids).await.unwrap(), 3);
+        topic.delete().await.unwrap();
+    }
+}
+
+/// One call handed over all that a member had pulled, and the server did nothing else meanwhile.
+#[tokio::test]
+async fn who_leaves_with_much_hands_it_over_by_the_thousand_and_may_end_in_between() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.only(b"}:topic");
+    let topic = logs(&client);
+    let shared = SubscribeOptions::new().subscription("parsers");
+    for member in ["leaves", "stays", "knows"] {
+        topic.subscribe(member, &shared).await.unwrap();
+    }
+    // So that the server knows the script.
+    topic.unsubscribe("knows").await.unwrap();
+    for _ in 0..3 {
+        publish(&topic, 1..=900).await;
+        topic.pull("leaves", &lease(3_600_000)).await.unwrap();
+    }
+    // Its program ends behind the first call.
+    proxy.next_behind(1, Fault::LoseRequest);
+    let leaving = topic.clone();
+    let leaving = tokio::spawn(async move { leaving.unsubscribe("leaves").await });
+    proxy.happened().await;
+    leaving.abort();
+    proxy.reopen();
+    let pulled = |members: &[duly::Member]| members.iter().map(|one| one.pulled).collect::<Vec<_>>();
+    let topic = logs(&server.client());
+    assert_eq!(pulled(&topic.members().await.unwrap()), [1700, 1000]);
+    let mut seen = read(&topic, "stays").await.len();
+    assert_eq!(seen, 1000, "at once");
+    assert!(topic.unsubscribe("leaves").await.unwrap());
+    assert!(server.client().topics_of("leaves").await.unwrap().is_empty());
+    assert_eq!(pulled(&topic.members().await.unwrap()), [1700]);
+    while seen < 2700 {
+        seen += read(&topic, "stays").await.len();
+    }
+    assert_eq!(topic.info().await.unwrap().messages, 0);
+}
+
 #[tokio::test]
 async fn all_who_wait_hear_of_a_message_at_once() {
     let server = Server::start();

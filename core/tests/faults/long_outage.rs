@@ -231,6 +231,45 @@ async fn who_reserves_by_hand_takes_nothing_from_others_that_settle_after_an_out
     assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["b"]);
 }
 
+/// It has seen nothing of the outage.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_comes_when_a_server_has_just_started_again_takes_nothing_from_others_that_live() {
+    let mut server = Server::start_with(&SAFE);
+    let (queue, shop) = (server.queue("orders"), Shop::new());
+    let by_hand = async |id| {
+        queue.push(job(id, 0)).await.unwrap();
+        queue.reserve(&ReserveOptions::new().lease(LEASE)).await.unwrap().remove(0)
+    };
+    let (held, dead) = (by_hand("held").await, by_hand("dead").await);
+    let old = shop.worker(&server.client());
+    for (id, max_retries) in [("later0", 0), ("later5", 5)] {
+        queue.push(job(id, max_retries)).await.unwrap();
+    }
+    eventually("they run", async || shop.runs().len() == 2).await;
+
+    server.kill();
+    old.notices().await;
+    tokio::time::sleep(OUTAGE).await;
+    server.restart();
+    let found = server.queue("orders").reserve(&ReserveOptions::new()).await.unwrap();
+    assert_eq!(found.iter().map(duly::Job::id).collect::<Vec<_>>(), Vec::<&str>::new());
+    let new = shop.worker(&server.client());
+    held.ack().await.expect("nobody took it");
+    eventually("the job of who died is taken back", async || total(&queue.counts().await.unwrap(), "reclaimed") == 1)
+        .await;
+    shop.open("later");
+    eventually("all is done", async || queue.counts().await.unwrap().reserved == 0).await;
+    drop(dead);
+
+    let counts = queue.counts().await.unwrap();
+    assert_eq!(["acked", "reclaimed", "failed"].map(|name| total(&counts, name)), [3, 1, 1], "{counts:?}");
+    let runs = shop.runs();
+    assert!(runs.values().all(|&runs| runs == 1), "{runs:?}");
+    for worker in [old, new] {
+        assert_eq!(worker.stop().await.lost, 0);
+    }
+}
+
 /// Meanwhile a reserve that finds nothing is answered, unless it has to write.
 #[tokio::test]
 async fn who_reserves_while_writes_are_refused_takes_nothing_from_others_when_they_are_accepted_again() {

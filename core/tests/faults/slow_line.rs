@@ -191,6 +191,24 @@ async fn jobs_whose_results_take_longer_than_a_lease_to_send_run_once() {
     send_results(Line::MODEM, 2, 200_000, Duration::from_secs(3)).await;
 }
 
+/// What never gets through holds up nobody else: its job is settled without it, and who waits for it hears why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_cut_off_each_time_is_given_up() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let line = SlowLine::that_takes(server.port(), Line::TEN_MEGABIT, 300_000);
+    let mut workers = Workers { result: 500_000, ..Workers::of(&queue) };
+    workers.start(line.builder().build().unwrap(), 1);
+    let job = NewJob::new("x").unwrap().name("large").max_retries(0).result_ttl(A_WHILE);
+    let ids = [queue.push(job.clone()).await.unwrap(), queue.push(job).await.unwrap()];
+    for id in ids {
+        let error = queue.wait_result(id.id(), Some(A_WHILE)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoResult, "{error}");
+        assert!(error.to_string().contains("could not be sent"), "{error}");
+    }
+    assert_each_ran_once(&workers.end().await, 2);
+}
+
 /// A worker behind a slow line is stopped when it has run these jobs, and ends when their results have arrived.
 async fn stop_before_results_are_sent(jobs: usize, bytes: usize) {
     let server = Server::start();

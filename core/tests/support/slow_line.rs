@@ -52,6 +52,15 @@ impl SlowLine {
 
     /// The same, and each connection breaks when so many bytes came from the server.
     pub fn that_breaks(target: u16, line: Line, after: usize) -> Self {
+        Self::new(target, line, (usize::MAX, after))
+    }
+
+    /// The same, and each connection breaks when so many bytes came from the client.
+    pub fn that_takes(target: u16, line: Line, most: usize) -> Self {
+        Self::new(target, line, (most, usize::MAX))
+    }
+
+    fn new(target: u16, line: Line, breaks_after: (usize, usize)) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_recv_buffer_size(BUFFER).unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -72,7 +81,7 @@ impl SlowLine {
                     let socket = TcpSocket::new_v4().unwrap();
                     socket.set_recv_buffer_size(BUFFER).unwrap();
                     let Ok(server) = socket.connect(([127, 0, 0, 1], target).into()).await else { return };
-                    carry(client, server, up, down, line.latency, after);
+                    carry(client, server, up, down, line.latency, breaks_after);
                 });
             }
         });
@@ -136,12 +145,12 @@ impl Pace {
 /// What carries a connection; it breaks when all are aborted.
 type Tasks = Arc<Mutex<Vec<AbortHandle>>>;
 
-fn carry(client: TcpStream, server: TcpStream, up: Pace, down: Pace, latency: Duration, breaks_after: usize) {
+fn carry(client: TcpStream, server: TcpStream, up: Pace, down: Pace, latency: Duration, breaks_after: (usize, usize)) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let tasks = Tasks::default();
-    one_way(from_client, to_server, up, latency, usize::MAX, &tasks);
-    one_way(from_server, to_client, down, latency, breaks_after, &tasks);
+    one_way(from_client, to_server, up, latency, breaks_after.0, &tasks);
+    one_way(from_server, to_client, down, latency, breaks_after.1, &tasks);
 }
 
 fn one_way(

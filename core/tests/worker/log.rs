@@ -1,12 +1,13 @@
 //! What a worker logs says which job it is about, and never what that holds.
 
-use std::fmt::{Debug, Write};
+use std::error::Error;
+use std::fmt::{self, Debug, Display, Formatter, Write};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::{self, Server};
-use duly::NewJob;
-use duly::worker::{Context, Failure, Job, Worker, WorkerEvent};
+use duly::worker::{Context, Failure, Job, LogErrors, Worker, WorkerEvent};
+use duly::{NewJob, State};
 use serde_json::Value;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
@@ -81,6 +82,96 @@ async fn warnings_name_the_job_and_never_its_data() {
         assert!(line.contains("attempt=1"), "{line}");
         assert!(!line.contains("secret"), "{line}");
     }
+}
+
+/// An error with a cause, as they come from layers of a program.
+#[derive(Debug)]
+struct Cause(&'static str, Option<Box<Cause>>);
+
+impl Display for Cause {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Error for Cause {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.1.as_deref()?)
+    }
+}
+
+fn close() -> Result<(), Cause> {
+    let refused = Cause("secret: refused", None);
+    let charge = Cause("cannot charge", Some(Box::new(refused)));
+    Err(Cause("cannot close", Some(Box::new(charge))))
+}
+
+async fn failing(job: Job<String>, _: Context) -> Result<(), Failure> {
+    match &*job.data {
+        "passes on" => close()?,
+        "says" => return Err(Failure::fail_now("secret")),
+        "panics" => panic!("secret"),
+        _ => {
+            job.ack().await?;
+            close()?;
+        }
+    }
+    Ok(())
+}
+
+/// The lines that a worker logs of these jobs, and the errors that were stored.
+async fn failures(pushed: &[&str], log_errors: LogErrors) -> (Vec<String>, Vec<String>) {
+    let lines = Lines::default();
+    let _guard = crate::listen(tracing_subscriber::registry().with(lines.clone().with_filter(LevelFilter::WARN)));
+    let server = Server::start();
+    let queue = server.queue("orders");
+    for data in pushed {
+        let name = if matches!(*data, "plain" | "misfit" | "unknown") { data } else { "any" };
+        queue.push(NewJob::new(data).unwrap().name(name).max_retries(0)).await.unwrap();
+    }
+    let worker = Worker::builder(server.client())
+        .queue("orders", 1)
+        .log_errors(log_errors)
+        .handler("any", failing)
+        .handler("misfit", |_: Job<Vec<u8>>, _: Context| async { Ok::<(), Failure>(()) })
+        .handler("plain", |_: Job<String>, _: Context| async { close() });
+    let all = support::eventually("all failed", || async { lines.all().len() == pushed.len() });
+    worker.run_until(all).await.unwrap();
+    let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
+    (lines.all(), failed.into_iter().map(|view| view.envelope.error).collect())
+}
+
+#[tokio::test]
+async fn a_failure_is_found_from_the_log_alone() {
+    let (lines, errors) =
+        failures(&["passes on", "says", "panics", "acks", "plain", "misfit", "unknown"], LogErrors::Location).await;
+    let own = |text: &str| {
+        let line = include_str!("log.rs").lines().position(|line| line.contains(text)).unwrap() + 1;
+        format!("location=\"core/tests/worker/log.rs:{line}:")
+    };
+    let close = "error_type=\"worker::log::Cause\"";
+    for (line, found) in lines.iter().zip([
+        [close, &own("=> close()?,")],
+        ["failed", &own("Failure::fail_now(")],
+        ["error_type=\"panic\"", &own("=> panic!(")],
+        [close, &own(" close()?;")],
+        [close, "name=\"plain\""],
+        ["name=\"misfit\"", "the data does not fit alloc::vec::Vec<u8>"],
+        ["name=\"unknown\"", "no handler for the name 'unknown'"],
+    ]) {
+        assert!(found.iter().all(|word| line.contains(word)), "{found:?}: {line}");
+        assert!(!line.contains("secret"), "{line}");
+    }
+    assert!(!lines[4].contains("location="), "nobody knows where it was made: {}", lines[4]);
+    let causes = "cannot close: cannot charge: secret: refused";
+    assert_eq!(errors[..4], [causes, "secret", "panicked: secret", causes], "the oldest first");
+}
+
+#[tokio::test]
+async fn the_log_has_the_messages_of_errors_if_it_is_asked_for_them() {
+    let (lines, _) = failures(&["passes on", "panics"], LogErrors::Full).await;
+    assert!(lines[0].contains("cannot close: cannot charge: secret: refused"), "{lines:?}");
+    assert!(lines[1].contains("panicked: secret"), "{lines:?}");
 }
 
 #[tokio::test]

@@ -6,11 +6,13 @@
 mod support;
 
 mod charges;
+mod consumer;
 mod failure_hook;
 mod leases;
 mod lock;
 mod log;
 mod processes;
+mod renewal;
 mod run;
 mod schedules;
 mod settles;

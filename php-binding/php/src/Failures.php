@@ -102,7 +102,7 @@ final class Failures
         // Not by the class: what a `jsonSerialize` of the result throws may be of any.
         $maker = $error->getTrace()[0] ?? [];
         return match ([$maker['class'] ?? '', $maker['function'] ?? '', $error::class]) {
-            [Runs::class, 'noHandler', Retry::class],
+            [Handlers::class, 'noHandler', Retry::class],
             [Misuse::class, 'refuseUnrun', \LogicException::class],
             [WorkerEngine::class, 'keep', TooLargeException::class] => self::utf8($error->getMessage()),
             // The message says at which key, and the keys of a result are data as well.

@@ -11,7 +11,8 @@ use Duly\Exception\InvalidArgumentException;
 // phpcs:disable PSR1.Files.SideEffects
 if (extension_loaded('duly')) {
     $files = ['Exception/JobInterruptedException', 'Retry', 'Release', 'Fail'];
-    $files = [...$files, 'Failures', 'Leftovers', 'Log', 'Misuse', 'RestartOn', 'Runs', 'Signals', 'Telemetry'];
+    $files = [...$files, 'Exits', 'Failures', 'Handlers', 'Hooks', 'Leftovers', 'Log', 'Misuse', 'RestartOn'];
+    $files = [...$files, 'Run', 'Runs', 'Signals', 'Telemetry'];
     foreach ($files as $file) {
         // An autoloader may have loaded it under another path.
         class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";
@@ -62,8 +63,6 @@ final class Worker
     private const LONGEST_WAIT_S = 0.5;
     /** The same while the engine ends. */
     private const LAST_WAIT_S = 0.05;
-    /** How long an interrupted handler may take to clean up. */
-    private const PATIENCE_S = 5.0;
 
     private Log $log;
     private RestartOn $restartOn;
@@ -72,7 +71,7 @@ final class Worker
     /** @var array<string, array{string, string, array<string, Schedule>}> queue, owner and schedules */
     private array $schedules = [];
     /** The runs in this process, one of which may end it. */
-    private static ?Runs $running = null;
+    private static ?Exits $running = null;
     private static bool $watchesExit = false;
 
     /**
@@ -112,7 +111,7 @@ final class Worker
         $report === null || Misuse::refuseGenerator('report', $report);
         $this->restartOn = new RestartOn();
         $this->log = new Log($log, $logger);
-        $this->runs = new Runs($this->log, $report, $this->restartOn, $logDone);
+        $this->runs = new Runs(new Handlers(), $this->log, $report, $this->restartOn, $logDone);
     }
 
     /** A copy has the handlers and hooks that the worker had, and does not run. */
@@ -134,7 +133,20 @@ final class Worker
      */
     public function on(string $name, callable $handler): static
     {
-        $this->runs->handle($name, $handler);
+        $this->runs->handlers->handle($name, $handler);
+        return $this;
+    }
+
+    /**
+     * Sets the handler of the jobs for whose name there is none, and of jobs without a name unless there is one.
+     *
+     * @param callable(mixed, Job): mixed $handler see `on`
+     *
+     * @throws InvalidArgumentException there is such a handler already, or the handler yields
+     */
+    public function otherwise(callable $handler): static
+    {
+        $this->runs->handlers->handleOthers($handler);
         return $this;
     }
 
@@ -145,7 +157,7 @@ final class Worker
      */
     public function before(callable $hook): static
     {
-        $this->runs->hook('before', $hook);
+        $this->runs->handlers->hook('before', $hook);
         return $this;
     }
 
@@ -157,7 +169,7 @@ final class Worker
      */
     public function after(callable $hook): static
     {
-        $this->runs->hook('after', $hook);
+        $this->runs->handlers->hook('after', $hook);
         return $this;
     }
 
@@ -169,7 +181,7 @@ final class Worker
      */
     public function onFailure(callable $hook): static
     {
-        $this->runs->hook('onFailure', $hook);
+        $this->runs->handlers->hook('onFailure', $hook);
         return $this;
     }
 
@@ -181,7 +193,7 @@ final class Worker
      */
     public function onFailed(callable $hook): static
     {
-        $this->runs->hook('onFailed', $hook);
+        $this->runs->handlers->hook('onFailed', $hook);
         return $this;
     }
 
@@ -270,7 +282,7 @@ final class Worker
      */
     public function run(): array
     {
-        $this->runs->refuseNoHandlers();
+        $this->runs->handlers->refuseNone();
         $this->runs->refuseRunning();
         $leftovers = new Leftovers($this->log);
         $outer = self::$running;
@@ -278,11 +290,12 @@ final class Worker
         // signal would leave its job to the lease.
         Signals::hold();
         try {
-            $patience = function_exists('pcntl_signal') ? self::PATIENCE_S : 0.0;
+            $patience = function_exists('pcntl_signal') ? Supervision::patience() : 0.0;
             $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name, $this->maxJobs];
             $engine = new WorkerEngine($this->client, ...$settings, schedules: array_values($this->schedules));
             $this->runs->begin($engine);
-            self::$running = $this->runs;
+            $exits = new Exits($this->runs, $engine);
+            self::$running = $exits;
             self::watchExit();
             $signals = new Signals($engine, $this->stop(...), $this->runs->interrupt(...));
         } catch (\Throwable $error) {
@@ -308,7 +321,7 @@ final class Worker
             $this->runs->reportEvents($engine);
         } catch (\Throwable $error) {
             // A destructor that throws, or the engine's own end.
-            $this->runs->endsBy($error);
+            $exits->endsBy($error);
             throw $error;
         } finally {
             $this->runs->end();

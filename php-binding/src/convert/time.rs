@@ -10,12 +10,12 @@ use super::{millis, named, seconds, type_name};
 use crate::call;
 use crate::error::Fault;
 
-/// `delay` in seconds, or `at` as unix seconds or `DateTimeInterface`; null when neither is given.
+/// `delay` in seconds or as `DateInterval`, or `at` as unix seconds or `DateTimeInterface`; null when neither is given.
 pub fn when(delay: Option<&Zval>, at: Option<&Zval>) -> Result<Option<When>, Fault> {
     match (given(delay), given(at)) {
         (Some(_), Some(_)) => Err(Fault::invalid("give delay or at, not both")),
         (Some(delay), None) => {
-            let when = When::after_seconds(seconds("delay", delay)?);
+            let when = When::after_seconds(seconds_or_interval("delay", delay)?);
             Ok(Some(when.map_err(|error| named("delay", &error))?))
         }
         (None, Some(at)) => {
@@ -29,6 +29,31 @@ pub fn when(delay: Option<&Zval>, at: Option<&Zval>) -> Result<Option<When>, Fau
 /// A moment as unix seconds or `DateTimeInterface`.
 pub fn moment(name: &str, value: &Zval) -> Result<Millis, Fault> {
     Millis::from_unix_seconds(unix_seconds(name, value)?).map_err(|error| named(name, &error))
+}
+
+/// A `DateInterval` counts from now, as PHP's own calendar adds it: a day is one of the default time zone.
+fn seconds_or_interval(name: &str, value: &Zval) -> Result<f64, Fault> {
+    let value = value.dereference();
+    if value.is_long() || value.is_double() {
+        return seconds(name, value);
+    }
+    let is_interval =
+        |object: &ZendObject| ClassEntry::try_find("DateInterval").is_some_and(|class| object.instance_of(class));
+    if !value.object().is_some_and(is_interval) {
+        let found = type_name(value);
+        return Err(Fault::invalid(format!("{name} must be seconds (int or float) or a DateInterval, not {found}")));
+    }
+    let now = call::function("date_create_immutable", Vec::new())?;
+    let then = now.object().map(|now| call::method(now, "add", vec![value])).transpose()?.flatten();
+    let then = then.ok_or_else(|| Fault::invalid(format!("{name}: PHP cannot add this DateInterval to a time")))?;
+    // With a whole second in common, the fractions are exact.
+    Ok(unix_seconds(name, &then)? - unix_seconds(name, &now)?)
+}
+
+/// A span in seconds or as `DateInterval`.
+pub fn span_or_interval(name: &str, value: &Zval) -> Result<Duration, Fault> {
+    let span = Millis::from_seconds(seconds_or_interval(name, value)?).map_err(|error| named(name, &error))?;
+    Ok(span.to_duration())
 }
 
 fn unix_seconds(name: &str, value: &Zval) -> Result<f64, Fault> {

@@ -22,18 +22,7 @@ impl FailedJobs {
         event: &WorkerEvent,
         engine: &Engine,
     ) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
-        let mut fields = BTreeMap::from([
-            ("level", event.level().as_str().into_zval(false)?),
-            ("text", event.to_string().into_zval(false)?),
-        ]);
-        if let Some(queue) = event.queue() {
-            fields.insert("queue", queue.into_zval(false)?);
-        }
-        if let Some(AboutJob { id, name, attempt, .. }) = event.job() {
-            fields.insert("id", id.as_str().into_zval(false)?);
-            fields.insert("name", name.as_deref().into_zval(false)?);
-            fields.insert("attempt", attempt.into_zval(false)?);
-        }
+        let mut fields = fields_of(event)?;
         if let WorkerEvent::Failed { failed: Some(failed), .. } = event
             && let Some(job) = engine.failed_job(failed)
         {
@@ -61,6 +50,23 @@ impl FailedJobs {
         }
         may_call
     }
+}
+
+/// What a log says of an event.
+pub fn fields_of(event: &WorkerEvent) -> ext_php_rs::error::Result<BTreeMap<&'static str, Zval>> {
+    let mut fields = BTreeMap::from([
+        ("level", event.level().as_str().into_zval(false)?),
+        ("text", event.to_string().into_zval(false)?),
+    ]);
+    if let Some(queue) = event.queue() {
+        fields.insert("queue", queue.into_zval(false)?);
+    }
+    if let Some(AboutJob { id, name, attempt, .. }) = event.job() {
+        fields.insert("id", id.as_str().into_zval(false)?);
+        fields.insert("name", name.as_deref().into_zval(false)?);
+        fields.insert("attempt", attempt.into_zval(false)?);
+    }
+    Ok(fields)
 }
 
 fn is_of(failed: &FailedJob, job: &Job) -> bool {

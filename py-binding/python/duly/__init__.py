@@ -69,11 +69,13 @@ from duly.errors import (
     TooLargeError,
     UnreachableError,
     UnsupportedError,
+    WrongServerError,
 )
 from duly.outcomes import Fail, JobInterrupted, Release, Retry
 
 if TYPE_CHECKING:
     from duly.app import App, Task, current_job
+    from duly.consumer import Consumer
     from duly.middleware import Failure, Middleware
     from duly.pushed import AsyncPushed, Pushed
     from duly.worker import Worker
@@ -86,6 +88,7 @@ __all__ = [
     "BusyError",
     "Cancelled",
     "Client",
+    "Consumer",
     "CorruptError",
     "Counts",
     "CutOff",
@@ -148,6 +151,7 @@ __all__ = [
     "Worker",
     "WorkerInfo",
     "WorkerReport",
+    "WrongServerError",
     "__version__",
     "command",
     "current_job",
@@ -157,6 +161,7 @@ __all__ = [
 _LATER = {
     "App": "duly.app",
     "AsyncPushed": "duly.pushed",
+    "Consumer": "duly.consumer",
     "Failure": "duly.middleware",
     "Middleware": "duly.middleware",
     "Pushed": "duly.pushed",

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, final
 
 from typing_extensions import Self, disjoint_base
@@ -18,6 +19,7 @@ _State: TypeAlias = Literal["delayed", "ready", "reserved", "failed"]
 # Where a class has a method `list`.
 _Slots: TypeAlias = list[float]
 _StrPath: TypeAlias = str | PathLike[str]
+_Interruption: TypeAlias = Literal["timed_out", "lease_lost", "stopped"]
 
 class _NameLimits(TypedDict, total=False):
     concurrency: int
@@ -46,7 +48,8 @@ class Client:
         command_timeout: how long an attempt of a call waits without receiving a byte, in seconds or as a timedelta, up
             to 10 minutes. Default: 5 s.
         deadline: how long a call is retried while the server is away, in seconds or as a timedelta, up to 10 minutes.
-            Default: the environment variable `DULY_DEADLINE`, or else 15 s. Use about 2 s in a web request.
+            Default: the environment variable `DULY_DEADLINE`, or else 2 s in a process that answers web requests (decided
+            at the first call), and 15 s elsewhere.
         allow_eviction: accept a server that may evict keys, and with them jobs. Default: False, which raises
             EvictionPolicyError.
         max_data_bytes: the largest data of a job, as bytes of JSON, 1 to 2^53 - 1. Default: 1,048,576 (1 MiB).
@@ -101,8 +104,9 @@ class Client:
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> Lock:
         """Take the lock of this name, or wait until it is free, and return it.
 
-        `with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread until
-        then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+        `with client.lock("stock:42", wait=10) as lock:` (`async with` in `duly.aio`) releases it at the end. It is
+        renewed by a native thread until then, also while Python is busy. Raises LockedError if another one holds it
+        when the wait is over.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
@@ -114,7 +118,8 @@ class Client:
     def close(self) -> None:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `with duly.Client() as client:` closes it at the end. A worker has connections of its own and keeps running.
+        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of its
+        own and keeps running.
         """
 
     def __enter__(self) -> Client: ...
@@ -235,13 +240,15 @@ class Queue:
 
         """
 
-    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Job | None:
+    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None, renew: bool = False) -> Job | None:
         """Lease the next job; return None if there is none.
 
         Args:
             wait: how long to wait for a job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
+            renew: renew the lease natively, three times a lease, also while Python is busy: until the job is settled or
+                garbage collected, or its `timeout` is over. Default: False.
 
         """
 
@@ -422,6 +429,10 @@ class ReservedJob:
         """The data that was pushed, byte for byte."""
 
     @property
+    def package(self) -> bytes:
+        """The complete JSON package, as an export or an older consumer reads it."""
+
+    @property
     def name(self) -> str | None: ...
     @property
     def key(self) -> str | None: ...
@@ -440,8 +451,19 @@ class ReservedJob:
     @property
     def headers(self) -> dict[str, str]: ...
     @property
+    def extra(self) -> MappingProxyType[str, Any]:
+        """The fields of its package that duly does not know, decoded: another program, or another queue, has written them."""
+
+    @property
     def returns(self) -> int:
         """How often the job came back after a worker had started it: failed, released, or its lease ended."""
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether an earlier lease of this job ended without an answer, since it was pushed or requeued.
+
+        Then its handler may have run before, to any point, also where `attempt` is 1 and `returns` is 0.
+        """
 
     @property
     def result_ttl(self) -> float | None:
@@ -478,13 +500,20 @@ class ReservedJob:
     def acked(self) -> bool:
         """True once it was acked through this object."""
 
+    @property
+    def interrupted(self) -> _Interruption | None:
+        """Why its run is over though nothing was said of it: timed_out, lease_lost or stopped; None if it may go on.
+
+        Only of a job of a worker or a consumer.
+        """
+
 @final
 class Job(ReservedJob):
     """A reserved job. One call settles it: ack, fail or release. Each raises LeaseLostError if the lease is lost.
 
     In a handler of a `duly.Worker` these calls send nothing: the outcome is noted, and sent when the handler has ended.
     There they raise LeaseLostError if the run was interrupted or the job is already settled; a lease that is lost later
-    is logged.
+    is logged. For a job of a `duly.Consumer` it is the same, but what they say is sent soon, not at the end of a run.
     """
 
     @property
@@ -584,6 +613,10 @@ class JobView:
 
     @property
     def headers(self) -> dict[str, str]: ...
+    @property
+    def extra(self) -> MappingProxyType[str, Any]:
+        """The fields of its package that duly does not know, decoded: another program, or another queue, has written them."""
+
     @property
     def returns(self) -> int:
         """How often the job came back after a worker had started it: failed, released, or its lease ended."""
@@ -1031,7 +1064,10 @@ class Counts:
     def paused(self) -> bool: ...
     @property
     def oldest_ready_age(self) -> float | None:
-        """How long ago the oldest ready job was pushed, by the clock of its producer; includes its delay."""
+        """For how many seconds the oldest ready job could have run: since the end of the delay of its push.
+
+        By the clock of its producer; retries and reschedules do not change it. None if no job is ready.
+        """
 
     @property
     def next_due_in(self) -> float | None:
@@ -1687,6 +1723,8 @@ class WorkerEngine:
         grace: _Span,
         max_jobs: float | None = None,
         name: str | None = None,
+        prefetch: float | None = None,
+        timeout: _Span | None = None,
         schedules: list[tuple[str, str, dict[str, Schedule]]] = ...,
         patience: float | None = None,
         signals_seen: int | None = None,
@@ -1707,6 +1745,8 @@ class WorkerEngine:
         grace: _Span,
         max_jobs: float | None = None,
         name: str | None = None,
+        prefetch: float | None = None,
+        timeout: _Span | None = None,
     ) -> None:
         """Raise InvalidArgumentError if these settings are wrong; starts nothing."""
 
@@ -1715,6 +1755,9 @@ class WorkerEngine:
 
     def stop(self) -> None:
         """Start no more jobs, and let running ones finish within the grace; a second call ends the grace."""
+
+    def retire(self) -> None:
+        """Start no more jobs, and end when the running ones have, however long they take."""
 
     @staticmethod
     def listen(signals: Sequence[int]) -> int:
@@ -1750,40 +1793,55 @@ class WorkerEngine:
 
 @final
 class Supervision:
-    """The decisions of a supervisor of worker processes."""
+    """What a supervisor of worker processes does next; it starts them and sends the signals itself.
 
-    @staticmethod
-    def after_exit(
-        status: int,
-        *,
-        is_fatal: bool,
-        was_ready: bool,
-        lived: float,
-        young_deaths: int,
-        began_after: float,
-        one_ended_well: bool,
-        is_stopping: bool,
-    ) -> tuple[int | None, float, int]:
-        """Return what to do about a process that has ended: the supervisor's exit status if all stop, else None.
+    A slot is one of its processes and those that take its place.
+    """
 
-        Then follow the seconds until another one takes its place, and how many have died young there in a row. `status`
-        is its exit status, or the negative number of a signal. `is_fatal`: every other process would meet that error.
-        `was_ready`: it had said that it begins to work. `began_after`: for how many seconds the supervisor had run when
-        this one began.
-        `one_ended_well`: another process has run its jobs before, and ended as it should.
+    def __new__(cls, processes: int, *, grace: float, has_terminal: bool, await_changes: bool) -> Supervision:
+        """Begin without a process, in a supervisor that has loaded the app itself.
+
+        `has_terminal`: it was started in a terminal, which sends SIGHUP when it goes away. `await_changes`: processes
+        start again when a file has changed.
         """
-
-    @staticmethod
-    def after_no_process() -> float:
-        """Return the seconds until another attempt if the system gives no process."""
 
     @staticmethod
     def patience() -> float:
         """Return the seconds that a handler may go on after it was interrupted, before its process ends."""
 
-    @staticmethod
-    def time_left(grace: float, asked: float, asked_again: float | None) -> float:
-        """Return the seconds until processes are killed that were asked to end so long ago, and again so long ago."""
+    def start(self) -> int | None:
+        """Return a slot whose process is to be started now; None if there is none."""
+
+    def not_started(self, slot: int) -> None:
+        """Note that the system gives no process for this slot."""
+
+    def ready(self, slot: int) -> bool:
+        """Note that the process of this slot is ready for jobs; return True for the first one of all."""
+
+    def ends(self, slot: int, why: str) -> None:
+        """Note why the process of this slot ends: `fatal` or `refused`."""
+
+    def ended(self, slot: int, status: int) -> tuple[str, float]:
+        """Note how the process of this slot has ended: its exit status, or the negative number of a signal.
+
+        Return what that means (`stopped`, `stop_all`, `reloaded`, `recycled`, `replace` or `await`), and the seconds
+        until another process takes its place.
+        """
+
+    def signal(self, number: int) -> str:
+        """Note a signal to the supervisor; return what it means: `stop`, `stop_again`, `reload` or `ignore`."""
+
+    def code_changed(self) -> None:
+        """Note that a file has changed: all processes start again."""
+
+    def signals(self) -> list[tuple[int, int]]:
+        """Return what is to be sent now: slots, and the numbers of signals to their processes."""
+
+    def wait(self) -> float | None:
+        """Return the seconds until something is to be done without a signal or a word; None if there is nothing."""
+
+    def exit_code(self) -> int | None:
+        """Return the exit status of the supervisor, when it ends."""
 
 @final
 class Executor:
@@ -1819,6 +1877,10 @@ class Executor:
         The outcome is ack, retry, failed or release. Returns None if the run was interrupted. `heard`: if the job has
         failed for good, its hooks were called.
         """
+
+    @staticmethod
+    def says(outcome: str, after: float | None) -> tuple[str, str]:
+        """Return how loudly a log says an outcome, `debug` to `error`, and its words behind the name of the job."""
 
     def take(self) -> Job | None:
         """Return the next job if there is one now, to run on an event loop. A run that was not ended has failed."""
@@ -1872,6 +1934,65 @@ class WorkerEvent:
     def run(self) -> int | None:
         """The number of that run."""
 
+    @property
+    def why(self) -> _Interruption | None:
+        """Why that run was interrupted."""
+
+@final
+class PullEngine:
+    """The engine of a consumer: fetches jobs for who asks, renews leases and sends outcomes on a native thread."""
+
+    def __new__(
+        cls,
+        client: Client | AsyncClient,
+        queues: Mapping[str, int] | Iterable[str],
+        *,
+        concurrency: float,
+        lease: _Span,
+        grace: _Span,
+        timeout: _Span | None,
+        name: str | None,
+        prefetch: float | None,
+    ) -> PullEngine: ...
+    def take(self) -> Any:
+        """Return a job that is here, without a wait; None if there is none."""
+
+    def next(self, wait: _Span | None = None) -> Any:
+        """Return the next job; None if there is none within the wait (None: for ever), or if there will be none."""
+
+    def next_async(self, wait: _Span | None = None) -> Call[Any]:
+        """Do the same for asyncio."""
+
+    @staticmethod
+    def number(job: ReservedJob) -> int:
+        """Return the number by which events name this job, which came from here."""
+
+    def event(self, wait: float) -> WorkerEvent | None:
+        """Return the next event; None if there is none within the wait, or if it has ended."""
+
+    def stop(self) -> None:
+        """Give nothing more, and give back what was fetched ahead."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """True once it was stopped, or has ended by itself."""
+
+    @property
+    def is_over(self) -> bool:
+        """True once it has ended."""
+
+    def close(self, within: _Span | None = None) -> WorkerReport:
+        """Stop it, wait for what is out within this time (default: the grace), and end it."""
+
+    def close_async(self, within: _Span | None = None) -> Call[WorkerReport]:
+        """Do the same for asyncio."""
+
+    def events(self) -> int:
+        """Return a file descriptor that is readable while there is something to take."""
+
+    def report(self) -> WorkerReport:
+        """Return what it has done so far."""
+
 @final
 class AsyncClient:
     """The asyncio version of `Client`, with the same arguments."""
@@ -1915,10 +2036,11 @@ class AsyncClient:
         """
 
     def lock(self, name: str, *, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
-        """Take the lock of this name, or wait until it is free, and return it; also for `async with`.
+        """Take the lock of this name, or wait until it is free, and return it.
 
-        `async with client.lock("stock:42", wait=10) as lock:` releases it at the end. It is renewed by a native thread
-        until then, also while Python is busy. Raises LockedError if another one holds it when the wait is over.
+        `with client.lock("stock:42", wait=10) as lock:` (`async with` in `duly.aio`) releases it at the end. It is
+        renewed by a native thread until then, also while Python is busy. Raises LockedError if another one holds it
+        when the wait is over.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.
@@ -1930,7 +2052,8 @@ class AsyncClient:
     def close(self) -> Call[None]:
         """Close the connections of this client and its queues; later calls raise InvalidArgumentError.
 
-        `async with duly.aio.Client() as client:` closes it at the end.
+        `with duly.Client() as client:` (`async with` in `duly.aio`) closes it at the end. A worker has connections of its
+        own and keeps running.
         """
 
     def __aenter__(self) -> Call[AsyncClient]: ...
@@ -2047,13 +2170,17 @@ class AsyncQueue:
 
         """
 
-    def reserve(self, *, wait: _Span | None = None, lease: _Span | None = None) -> Call[AsyncJob | None]:
+    def reserve(
+        self, *, wait: _Span | None = None, lease: _Span | None = None, renew: bool = False
+    ) -> Call[AsyncJob | None]:
         """Lease the next job; return None if there is none.
 
         Args:
             wait: how long to wait for a job, in seconds or as a timedelta, a year at most. Default: 0.
             lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
                 10 s.
+            renew: renew the lease natively, three times a lease, also while Python is busy: until the job is settled or
+                garbage collected, or its `timeout` is over. Default: False.
 
         """
 
@@ -2239,10 +2366,10 @@ class AsyncJob(ReservedJob):
         """
 
     def lock(self, name: str, *, retry_after: _Span, ttl: _Span | None = None, wait: _Span | None = None) -> LockCall:
-        """Take a lock for this run, as `Client.lock` does, and return it; also for `async with`.
+        """Take a lock for this run, as `Client.lock` does, and return it.
 
-        If another one holds it when the wait is over, this raises `duly.Release`. `Lock.waited` of a later run then
-        says for how long the job has met the lock taken.
+        If another one holds it when the wait is over, this raises `duly.Release`: in a handler the job goes back, not
+        counted, and runs again after `retry_after`. `Lock.waited` then says for how long it has met the lock taken.
 
         Args:
             name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`.

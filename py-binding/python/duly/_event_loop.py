@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief
@@ -19,27 +20,39 @@ if TYPE_CHECKING:
 
 
 class EventLoop:
-    """One loop in a thread of its own; a task for each run, as many at once as the worker has executors."""
+    """One loop, in a thread of its own or a caller's; a task for each run, as many at once as there are executors."""
 
     def __init__(
         self,
         handlers: Mapping[str | None, Handler],
         runs: Runs,
         give_back: Callable[[Executor, Job | None], None],
+        callers: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        """Take the coroutines by name, and what takes an executor for which there is no coroutine to run."""
+        """Take the coroutines by name, and what takes an executor for which there is no coroutine to run.
+
+        With the running loop of a caller, its tasks are there, and no thread is needed.
+        """
         self.handlers = handlers
         self._runs = runs
         self._give_back = give_back
         self._running: dict[int, tuple[Executor, asyncio.Task[None]]] = {}
         self._ending = False
         self._has_ended = False
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._main, name="duly-worker-asyncio", daemon=True)
+        self._over = threading.Event()
+        self._loop = asyncio.new_event_loop() if callers is None else callers
+        self._thread: threading.Thread | None = None
+        if callers is None:
+            self._thread = threading.Thread(target=self._main, name="duly-worker-asyncio", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the thread, if it is not the caller's."""
+        if self._thread is not None:
+            self._thread.start()
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run it there, and wait for what it gives. From any other thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def begin(self, executor: Executor, job: Job) -> None:
         """Run this job. From any thread."""
@@ -51,6 +64,11 @@ class EventLoop:
 
     def end(self, seconds: float) -> None:
         """Wait so long for what runs to end, once the engine gives no more jobs."""
+        if self._thread is None:
+            with suppress(RuntimeError):  # it is closed
+                self._loop.call_soon_threadsafe(self._end)
+                self._over.wait(seconds)
+            return
         if self._thread.ident is None:
             self._loop.close()  # the system has given no thread
             return
@@ -84,7 +102,9 @@ class EventLoop:
 
     def _stop(self) -> None:
         self._has_ended = True
-        self._loop.stop()
+        self._over.set()
+        if self._thread is not None:
+            self._loop.stop()
 
     def _begin(self, executor: Executor, job: Job | None) -> None:
         """Run the job as a task; from one job to the next the executor needs no other thread."""
@@ -139,9 +159,9 @@ class EventLoop:
 
     def _fail(self, executor: Executor, job: Job, error: BaseException) -> None:
         runs, goes_on = self._runs, executor.leave()
-        why = runs.failed(job, error) if goes_on else runs.interrupted(job, error, asyncio.CancelledError)
+        ending = runs.failed(job, error) if goes_on else runs.interrupted(job, error, asyncio.CancelledError)
         self._end_child()
-        runs.settle(executor, job, why)
+        runs.settle(executor, job, ending)
 
     def _ended(self, executor: Executor, job: Job, task: asyncio.Task[None]) -> None:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()

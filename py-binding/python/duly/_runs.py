@@ -8,7 +8,7 @@ import sys
 import threading
 from contextlib import nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duly._failures import brief, describe, where, where_written
 from duly._misuse import UnrunError, refuse_unrun
@@ -27,9 +27,18 @@ log = logging.getLogger("duly.worker")
 
 running: ContextVar[Job] = ContextVar("duly_job")
 """The job of this run, in the context of the run."""
-SAID_SO = "its handler said so"
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 """Types of results that are no coroutine and no generator; of others that is looked at."""
+
+
+class Ending(NamedTuple):
+    """What `settle` is told of a run."""
+
+    why: str = ""
+    """What it logs of a failure."""
+    heard: bool = False
+    """The job fails for good, and the hooks of that were called."""
 
 
 def about(job: Job) -> dict[str, Any]:
@@ -104,8 +113,6 @@ class Runs:
         self._on_failed = overridden(middleware, "on_failed")[::-1]
         # A child that a handler forked, and that comes back from it, calls no hook: the run is the parent's.
         self._pid = os.getpid()
-        # The runs whose job fails for good with these hooks called.
-        self._heard: set[int] = set()
         # A program that has not imported it has no spans.
         self._traced = "opentelemetry.trace" in sys.modules
 
@@ -144,10 +151,10 @@ class Runs:
         if self._after and not self.is_forked and (not job.settled or job.acked):
             self._call(self._after, job)
 
-    def failed(self, job: Job, raised: BaseException) -> str:
-        """Note what becomes of a job whose run raised; give what `settle` is to log of it, whatever the hooks do."""
+    def failed(self, job: Job, raised: BaseException) -> Ending:
+        """Note what becomes of a job whose run raised; give what `settle` needs of it, whatever the hooks do."""
         if self.is_forked:
-            return ""
+            return Ending()
         try:
             return self._failed(job, raised)
         except BaseException as error:  # noqa: BLE001 - neither the job nor its executor may be lost by it
@@ -155,42 +162,43 @@ class Runs:
             why = f"{brief(raised)}; {brief(error)} was raised while that was stored"
             with suppress(LeaseLostError):
                 job.fail(why)
-            return why
+            return Ending(why)
 
-    def _failed(self, job: Job, raised: BaseException) -> str:
+    def _failed(self, job: Job, raised: BaseException) -> Ending:
+        heard = False
         if job.settled:
             what = "job %s (%s, attempt %d) of queue %s was settled, and then its handler raised: %s"
             self._log_error(what, job, raised)
-            return self._why(raised)
+            return Ending(self._why(raised))
         try:
             if isinstance(raised, Release):
                 refused = _release(job, raised)
                 if refused is None:
-                    return raised.reason
+                    return Ending(raised.reason)
                 raised = refused
             failure = Failure(raised)
             text = failure.error
             self._call(self._on_failure, job, failure)
             if self.is_forked:
-                return ""
+                return Ending()
             if not job.settled and self._fail(job, failure, text) is None:
                 self.failed_for_good(job, str(failure.error))
-                self._heard.add(id(job))
+                heard = True
         except LeaseLostError:
             # It was interrupted meanwhile, and is settled: the engine's event says so, but not what was raised.
             if not isinstance(raised, LeaseLostError):
                 what = "job %s (%s, attempt %d) of queue %s was interrupted behind its failure: %s"
                 self._log_error(what, job, raised)
-        return self._why(raised)
+        return Ending(self._why(raised), heard)
 
-    def interrupted(self, job: Job, raised: BaseException, by: type[BaseException] = JobInterrupted) -> str:
+    def interrupted(self, job: Job, raised: BaseException, by: type[BaseException] = JobInterrupted) -> Ending:
         """Log where a run was interrupted: why is in the log already. Nothing is left to say when it is settled."""
         place = where(raised)
         if place and isinstance(raised, by) and not self.is_forked:
             what = "job %s (%s, attempt %d) of queue %s was interrupted at %s"
             who = (job.id, job.name or "no name", job.attempt, job.queue.name)
             log_safely(logging.WARNING, what, *who, place, fields=about(job))
-        return ""
+        return Ending()
 
     def _why(self, raised: BaseException) -> str:
         if self._is_full:
@@ -216,33 +224,24 @@ class Runs:
         """Call the hooks of a job that goes to `failed`, or is there already."""
         self._call(self._on_failed, job, error)
 
-    def settle(self, executor: Executor, job: Job, why: str = SAID_SO) -> None:
-        """End the run, and log what becomes of the job, and why it failed."""
-        heard = id(job) in self._heard
-        self._heard.discard(id(job))
+    def settle(self, executor: Executor, job: Job, ending: Ending | None = None) -> None:
+        """End the run, and log what becomes of the job, and why it failed. None: its handler has returned."""
+        why = "its handler said so" if ending is None else ending.why
         try:
-            outcome = executor.end(heard)
+            outcome = executor.end(ending is not None and ending.heard)
         except BaseException as error:  # noqa: BLE001 - the executor must go on
             self._log_error("the run of job %s (%s, attempt %d) of queue %s ended with an error: %s", job, error)
             return
         if outcome is None:
             return
         what, after = outcome
-        who = ("job %s (%s, attempt %d) of queue %s", job.id, job.name or "no name", job.attempt, job.queue.name)
-        fields = about(job)
-        if what == "ack":
-            log_safely(logging.DEBUG, f"{who[0]} is done", *who[1:], fields=fields)
-        elif what == "retry":
-            log_safely(
-                logging.WARNING, f"{who[0]} failed; it runs again in %g s: %s", *who[1:], after, why, fields=fields
-            )
-        elif what == "failed":
-            log_safely(logging.ERROR, f"{who[0]} failed for good: %s", *who[1:], why, fields=fields)
-        else:
-            released = f"{who[0]} was released by its handler; it runs again in %g s"
-            if why and why != SAID_SO:
-                released += f": {why}".replace("%", "%%")
-            log_safely(logging.INFO, released, *who[1:], after, fields=fields)
+        level, words = executor.says(what, after)
+        said = f"job %s (%s, attempt %d) of queue %s {words}"
+        who = [job.id, job.name or "no name", job.attempt, job.queue.name]
+        if what in {"retry", "failed"} or (what == "release" and ending is not None and why):
+            said += ": %s"
+            who.append(why)
+        log_safely(_LEVELS[level], said, *who, fields=about(job))
 
     def _call(self, hooks: Sequence[Hook], job: Job, *more: Any) -> None:
         for hook in hooks:

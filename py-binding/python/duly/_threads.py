@@ -33,14 +33,12 @@ Given: TypeAlias = tuple[Executor, Job | None]
 class Threads:
     """Threads that run plain handlers, and hand jobs of coroutines to the event loop together with their executor."""
 
-    def __init__(self, number: int, handlers: Mapping[str | None, Handler], runs: Runs, loop: EventLoop | None) -> None:
-        """Take how many there are to be, and what they run."""
+    def __init__(self, number: int, plain: Mapping[str | None, Handler], runs: Runs, loop: EventLoop | None) -> None:
+        """Take how many there are to be, and what they run: handlers that are no coroutines."""
         self._pid = os.getpid()
         self._runs = runs
         self._loop = loop
-        self._handlers = handlers
-        coroutines = loop.handlers if loop else {}
-        plain = {name: handler for name, handler in handlers.items() if name not in coroutines}
+        self._handlers = plain
         # Those that need nothing around them. What needs something takes the other way.
         self._quick = plain if runs.is_bare else {}
         self._free: SimpleQueue[Given | None] = SimpleQueue()

@@ -5,6 +5,8 @@ A call starts at once, on a thread of the engine, and returns a `Call`: an `asyn
 it drops the call; what was already sent may still be executed. Jobs that a cancelled reserve had leased are given back
 at once, without counting a failure.
 
+`Consumer` gives jobs to programs that run them as tasks of their own loop.
+
 Both APIs share the rest of `duly` (`NewJob`, `RetryPolicy`, return values, errors). `duly.Worker` has no asyncio
 version: it runs `async def` handlers itself. Event loops other than asyncio's, such as trio's, get a RuntimeError: call
 `duly.Client` in a thread there.
@@ -18,5 +20,6 @@ from duly._core import AsyncMessage as Message
 from duly._core import AsyncQueue as Queue
 from duly._core import AsyncSchedules as Schedules
 from duly._core import AsyncTopic as Topic
+from duly.consumer import AsyncConsumer as Consumer
 
-__all__ = ["Call", "Client", "Job", "Lock", "LockCall", "Message", "Queue", "Schedules", "Topic"]
+__all__ = ["Call", "Client", "Consumer", "Job", "Lock", "LockCall", "Message", "Queue", "Schedules", "Topic"]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, T
 from duly import middleware as _middleware
 from duly._core import AsyncClient, Client, NewJob, Schedule
 from duly._failures import count_as_own
+from duly._handlers import CATCH_ALL
+from duly._lifespan import Lifespan, Resources
 from duly._misuse import check_function, is_coroutine_function
 from duly._runs import BadCall, running
 from duly.errors import InvalidArgumentError
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
     from duly._core import Job, Queue, RetryPolicy, SyncReport
     from duly.middleware import Middleware
-    from duly.worker import WorkerSettings
+    from duly.worker import AnyHandler, AnyStart, WorkerSettings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -306,6 +308,10 @@ class App:
             del url, settings
             raise
         self._notice: Callable[..., None] = _notice_nothing
+        self._lifespan = Lifespan()
+        self._otherwise: Callable[[Job], Any] | None = None
+        self.resources = Resources()
+        """What functions that are given to `on_start` have made for tasks: `app.resources.http`."""
 
     @overload
     def task(self, name: Callable[P, R], /) -> Task[P, R]: ...
@@ -359,6 +365,35 @@ class App:
             return task
 
         return register
+
+    def on_start(self, function: AnyStart) -> AnyStart:
+        """Call this function in each worker of the app before its first job: see `Worker.on_start`.
+
+        ```python
+        @app.on_start
+        async def connect() -> None:
+            app.resources.http = httpx.AsyncClient()
+        ```
+        """
+        return self._lifespan.add(function, "an on_start function", self._lifespan.starts)  # type: ignore[no-any-return]
+
+    def on_stop(self, function: AnyStart) -> AnyStart:
+        """Call this function in each worker of the app behind its last job: see `Worker.on_stop`."""
+        return self._lifespan.add(function, "an on_stop function", self._lifespan.stops)  # type: ignore[no-any-return]
+
+    def otherwise(self, function: AnyHandler) -> AnyHandler:
+        """Run the jobs that are of no task of the app with this function. It takes the job: `@app.otherwise`.
+
+        Raises:
+            InvalidArgumentError: there is one, or the function does not take the job.
+
+        """
+        check_function(function, "the function of otherwise", "the job")
+        if self._otherwise not in (None, function):
+            raise InvalidArgumentError("there is a function for jobs of no task already: an app has one")
+        self._otherwise = function
+        count_as_own(function)
+        return function
 
     def _schedule(self, task: Task[Any, Any], schedule: str | ScheduleOptions, options: Mapping[str, Any]) -> Schedule:
         if self._owner is None:
@@ -431,7 +466,11 @@ class App:
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
         for name, task in self.tasks.items():
             worker.on(name, task.handler())
+        if self._otherwise is not None:
+            worker.on(CATCH_ALL, self._otherwise)
         worker._schedules = self._own_schedules
+        worker._lifespan = self._lifespan
+        worker.resources = self.resources
         return worker
 
     def close(self) -> None:

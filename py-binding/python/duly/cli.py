@@ -23,7 +23,7 @@ from duly._core import Supervision, WorkerEngine, __version__, _console
 from duly._runs import log_safely
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
-from duly.supervisor import FAILED, FATAL, READY, STOPS, USAGE, Supervisor, say
+from duly.supervisor import FAILED, FATAL, READY, REFUSED, RELOADS, STOPS, USAGE, Supervisor, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -32,17 +32,20 @@ if TYPE_CHECKING:
 _STATUS = """\
 signals:
   SIGTERM, SIGINT, SIGQUIT: running jobs may finish within the grace; a second signal ends the grace.
+  SIGHUP, SIGUSR2 (with --processes 2 or more, --max-jobs, --max-memory or --reload): the processes finish their jobs
+    and are replaced one by one, with the new code and new log files; in a terminal, SIGHUP ends them.
+  SIGHUP stops a single process as SIGTERM does.
 
 exit status:
-    0  stopped by a signal, all handlers ended; or after --max-jobs
+    0  stopped by a signal, all handlers ended; or after --max-jobs or --max-memory
     1  a permanent error, such as a wrong password
     2  a wrong command line, or an app that cannot be imported or has no task
   124  a handler, or a hook behind it, had to end (timeout, lost lease, end of the grace) and could not be interrupted
   137  a process had to be killed
   142  the grace ended before a handler, and its job was given back
   143  the same after a second SIGTERM (130 after SIGINT, 131 after SIGQUIT)
-With --processes 2 or more, --max-jobs or --reload, a process that ends is replaced, and the status is the largest of
-those with which processes ended after the signal.
+With --processes 2 or more, --max-jobs, --max-memory or --reload, a process that ends is replaced, and the status is the
+largest of those with which processes ended after the signal.
 """
 
 _HERE = str(Path(__file__).parent) + os.sep
@@ -106,15 +109,10 @@ def _run(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         status: int = given.run(given)
-    except AppError as error:
-        print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
-        # Not fatal: the supervisor could import it, and soon another process may (a deployment that is half-way, a
-        # module that asks a database).
-        return USAGE
     except (DulyError, UsageError) as error:
         if getattr(given, "supervisor_line", None) is not None:
-            say(given.supervisor_line, FATAL)
-        print(f"duly: {error}", file=sys.stderr)  # noqa: T201
+            say(given.supervisor_line, REFUSED if isinstance(error, AppError) else FATAL)
+        print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
         return USAGE if isinstance(error, UsageError | InvalidArgumentError) else FAILED
     except BrokenPipeError:
         return FAILED
@@ -160,6 +158,17 @@ def _parser() -> argparse.ArgumentParser:
         type=_whole,
         help="replace a process after so many jobs, when the last ones have ended (default: never)",
     )
+    worker.add_argument(
+        "--max-memory",
+        type=_whole,
+        metavar="MIB",
+        help="replace a process that uses more than so many MiB, when its running jobs have ended (default: never)",
+    )
+    worker.add_argument(
+        "--prefetch",
+        type=_whole_or_none,
+        help="the most jobs that wait in a process for a handler, 0 to 1,000 (default: as many as run in 50 ms)",
+    )
     worker.add_argument("--reload", action="store_true", help="for development: restart when a Python file changes")
     logs = worker.add_argument_group(
         "logging", "if the app's module configures logging (basicConfig, dictConfig), only --log-config overrides it"
@@ -195,6 +204,10 @@ def _whole(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number, 1 or more, not {text!r}")
     return number
+
+
+def _whole_or_none(text: str) -> int:
+    return 0 if text == "0" else _whole(text)
 
 
 def _seconds(text: str) -> float:
@@ -262,8 +275,13 @@ def _read_log_config(file: str) -> None:
         raise UsageError(f"--log-config {file} cannot be used: {type(error).__name__}: {error}{cause}") from error
 
 
+def _is_of_several(given: argparse.Namespace) -> bool:
+    """Tell whether processes are replaced, which a supervisor does."""
+    return given.processes > 1 or given.reload or given.max_jobs is not None or given.max_memory is not None
+
+
 def _work(given: argparse.Namespace) -> int:
-    if given.supervised is None and (given.processes > 1 or given.reload or given.max_jobs is not None):
+    if given.supervised is None and _is_of_several(given):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         _import_app(given.app)
         _configure_logging(given)
@@ -271,6 +289,7 @@ def _work(given: argparse.Namespace) -> int:
         return Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
     if given.supervised is not None:
         _end_with_parent(given.supervised)
+        _leave_reloads_to_parent()
     if given.supervisor_line is not None:
         os.set_inheritable(given.supervisor_line, False)
     app = _import_app(given.app)
@@ -287,7 +306,9 @@ def _work(given: argparse.Namespace) -> int:
             lease=given.lease,
             grace=given.grace,
             max_jobs=given.max_jobs,
+            max_memory=given.max_memory,
             name=given.name,
+            prefetch=given.prefetch,
             log_errors=given.log_errors,
         )
     except InvalidArgumentError as error:
@@ -338,7 +359,21 @@ def _again(given: argparse.Namespace) -> list[str]:
         words += [f"--name={given.name}"]
     if given.max_jobs is not None:
         words += ["--max-jobs", str(given.max_jobs)]
+    if given.max_memory is not None:
+        words += ["--max-memory", str(given.max_memory)]
+    if given.prefetch is not None:
+        words += ["--prefetch", str(given.prefetch)]
     return words if given.queues is None else [*words, f"--queues={given.queues}"]
+
+
+def _leave_reloads_to_parent() -> None:
+    """Do nothing at signals that are for the supervisor: it starts its processes with these blocked.
+
+    `systemctl kill` sends them to all. By a handler, not by SIG_IGN, which programs that the app starts would inherit.
+    """
+    for number in RELOADS:
+        signal.signal(number, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, RELOADS)
 
 
 def _end_with_parent(parent: int) -> None:

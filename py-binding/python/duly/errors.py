@@ -35,6 +35,12 @@ class InvalidArgumentError(DulyError, ValueError):
     kind = "invalid_argument"
 
 
+class WrongServerError(InvalidArgumentError):
+    """The server is of another kind than the URL says: with or without TLS, a sentinel, part of a cluster or none."""
+
+    kind = "wrong_server"
+
+
 class TooLargeError(DulyError, ValueError):
     """The data, the error text or the key is longer than its limit. Nothing was sent."""
 
@@ -190,6 +196,7 @@ BY_KIND: dict[str, type[DulyError]] = {
     error.kind: error
     for error in (
         InvalidArgumentError,
+        WrongServerError,
         TooLargeError,
         DuplicateError,
         LeaseLostError,

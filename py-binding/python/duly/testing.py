@@ -108,7 +108,9 @@ class AppUnderTest:
 
     def _handler(self, job: Job) -> Callable[[Job], Any]:
         task = self.app.tasks.get(job.name or "")
-        return self._runs.no_handler if task is None else task.handler()
+        if task is None:
+            return self.app._otherwise or self._runs.no_handler
+        return task.handler()
 
     def _run(self, job: Job, handler: Callable[[Job], Any], *, raises: bool) -> None:
         try:

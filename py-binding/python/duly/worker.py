@@ -6,15 +6,18 @@ import logging
 import os
 import queue
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, overload
 
 from duly import middleware as _middleware
 from duly._core import Client, Executor, Job, NewJob, WorkerEngine, WorkerEvent, WorkerReport
 from duly._failures import brief, count_as_own
+from duly._handlers import of_kind
+from duly._lifespan import Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._runs import Runs, about, context_of, log_safely
 from duly._threads import Threads
@@ -22,7 +25,8 @@ from duly.errors import InvalidArgumentError, UnsupportedError
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from asyncio import AbstractEventLoop
+    from collections.abc import Coroutine, Iterable, Iterator
     from datetime import timedelta
     from types import FrameType
 
@@ -34,6 +38,7 @@ Handler: TypeAlias = Callable[[Job], Any]
 """A function or coroutine function that takes a job and runs it. Its return value is the job's result, kept if the
 producer asked for it (`result_ttl`)."""
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
+AnyStart = TypeVar("AnyStart", bound=StartOrStop)
 
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
@@ -54,7 +59,10 @@ class WorkerSettings(TypedDict, total=False):
     lease: float | timedelta
     grace: float | timedelta
     max_jobs: int | None
+    max_memory: int | None
     name: str | None
+    prefetch: int | None
+    timeout: float | timedelta | None
     on_failure: FailureHook | None
     middleware: Iterable[Middleware]
     log_errors: Literal["location", "full"]
@@ -86,7 +94,10 @@ class Worker:
         lease: float | timedelta = 10.0,
         grace: float | timedelta = 30.0,
         max_jobs: int | None = None,
+        max_memory: int | None = None,
         name: str | None = None,
+        prefetch: int | None = None,
+        timeout: float | timedelta | None = None,
         on_failure: FailureHook | None = None,
         middleware: Iterable[Middleware] = (),
         log_errors: Literal["location", "full"] = "location",
@@ -103,7 +114,12 @@ class Worker:
                 30 s.
             max_jobs: `run` returns after so many runs, so that a supervisor starts a fresh process. The last runs take
                 as long as they need; `on_failed` hooks for other jobs have the grace behind them. Default: no limit.
+            max_memory: `run` returns in the same way when the process uses more than so many MiB. Default: no limit.
             name: the worker's name in `Queue.workers`, 1 to 128 bytes. Default: none.
+            prefetch: the most jobs that wait here besides those that run, 0 to 1,000. Default: as many as run within 50
+                ms.
+            timeout: the longest run of a job that has no `timeout` of its own, in seconds or as a timedelta, 0.001 s to
+                100 years. Default: no limit.
             on_failure: a hook, called before those of `middleware`: takes a job whose run failed and the exception, and
                 may return a dict of changes: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`,
                 `final`.
@@ -133,8 +149,13 @@ class Worker:
             "grace": grace,
             "max_jobs": max_jobs,
             "name": name,
+            "prefetch": prefetch,
+            "timeout": timeout,
         }
         WorkerEngine.check(client, self._queues, **self._settings)
+        if max_memory is not None and (type(max_memory) is not int or max_memory < 1):
+            raise InvalidArgumentError(f"max_memory must be a number of MiB, 1 or more, not {max_memory!r}")
+        self._max_memory = max_memory
         if log_errors not in ("location", "full"):
             raise InvalidArgumentError("log_errors must be 'location' or 'full'")
         self._log_errors = log_errors
@@ -149,6 +170,9 @@ class Worker:
         self._engine: WorkerEngine | None = None
         self._patience: float | None = None
         self._ending = Ending()
+        self._lifespan = Lifespan()
+        self.resources = Resources()
+        """What functions that are given to `on_start` have made for handlers."""
 
     @overload
     def on(self, name: str | None, handler: AnyHandler) -> AnyHandler: ...
@@ -157,7 +181,9 @@ class Worker:
     def on(self, name: str | None, handler: None = None) -> Callable[[AnyHandler], AnyHandler]: ...
 
     def on(self, name: str | None, handler: Handler | None = None) -> Any:
-        """Set the handler of the jobs of this name (None: jobs without a name), by a call or as a decorator.
+        """Set the handler of the jobs of this name, by a call or as a decorator.
+
+        None means jobs without a name, and "*" all jobs that have no other handler here.
 
         Raises:
             InvalidArgumentError: no job can have the name, it has a handler, or the handler is no function, yields, or
@@ -182,6 +208,21 @@ class Worker:
 
         return register if handler is None else register(handler)
 
+    def on_start(self, function: AnyStart) -> AnyStart:
+        """Call this function before the first job, to make what handlers need, such as a pool: `worker.resources.db`.
+
+        It takes no arguments. A plain function runs in the thread of `run`, an `async def` on the event loop of the
+        handlers. What it raises, `run` raises; then the functions of `on_stop` are called, too.
+        """
+        return self._lifespan.add(function, "an on_start function", self._lifespan.starts)  # type: ignore[no-any-return]
+
+    def on_stop(self, function: AnyStart) -> AnyStart:
+        """Call this function behind the last job, to close what `on_start` has made; the last one given comes first.
+
+        What it raises is logged.
+        """
+        return self._lifespan.add(function, "an on_stop function", self._lifespan.stops)  # type: ignore[no-any-return]
+
     def stop(self) -> None:
         """Stop as after SIGTERM; a second call acts as a second signal. Safe in any thread or signal handler."""
         with self._lock:
@@ -190,7 +231,7 @@ class Worker:
                 self._engine.stop()
 
     def run(self) -> WorkerReport:
-        """Run jobs until `stop`, SIGTERM, SIGINT or SIGQUIT, and return what it did.
+        """Run jobs until `stop`, SIGTERM, SIGINT, SIGQUIT or SIGHUP, and return what it did.
 
         Then running handlers may finish within the grace, and the other jobs are given back. A second signal ends the
         grace. Signals are handled only if this runs on the main thread. Server outages are waited out and logged once
@@ -201,6 +242,43 @@ class Worker:
         waits for its other threads, also those of pools (`asyncio.to_thread`), as every Python program does; `duly
         worker` waits for five seconds.
         """
+        return self._run(None)
+
+    async def serve(self) -> WorkerReport:
+        """Do the same as `run` inside a running event loop, such as a web server's: `async def` handlers run there.
+
+        It stops as after SIGTERM when its task is cancelled, or by `stop`; a second cancellation ends the grace. It
+        handles no signals. Plain handlers run in threads, as in `run`.
+        """
+        import asyncio  # which takes long to import
+
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[WorkerReport] = loop.create_future()
+
+        def tell(say: Callable[[Any], None], what: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(lambda: None if ended.done() else say(what))
+
+        def work() -> None:
+            try:
+                tell(ended.set_result, self._run(loop))
+            except BaseException as error:  # noqa: BLE001 - who awaits it gets it
+                tell(ended.set_exception, error)
+
+        threading.Thread(target=work, name="duly-worker-serve", daemon=True).start()
+        cancelled: asyncio.CancelledError | None = None
+        while True:
+            try:
+                report = await asyncio.shield(ended)
+                break
+            except asyncio.CancelledError as error:
+                cancelled = error
+                self.stop()
+        if cancelled is not None:
+            raise cancelled
+        return report
+
+    def _run(self, callers: AbstractEventLoop | None) -> WorkerReport:
         if not hasattr(signal, "pthread_sigmask"):
             raise UnsupportedError(
                 "workers do not run on this system (Windows), only producers do: run workers on Linux, macOS or in WSL"
@@ -215,48 +293,62 @@ class Worker:
         self._ending = Ending()
         try:
             with self._signals() as signals_seen:
-                engine = WorkerEngine(
-                    self._client,
-                    self._queues,
-                    **self._settings,
-                    schedules=self._schedules(),
-                    patience=self._patience,
-                    signals_seen=signals_seen,
-                )
-                with self._lock:
-                    self._engine = engine
-                    for _ in range(self._stops + self._missed(signals_seen)):
-                        engine.stop()
-                return self._work(engine)
+                return self._serve(callers, signals_seen)
         finally:
             with self._lock:
                 self._engine = None
                 self._stops = 0
                 self._runs_in = None
 
-    def _work(self, engine: WorkerEngine) -> WorkerReport:
+    def _serve(self, callers: AbstractEventLoop | None, signals_seen: int | None) -> WorkerReport:
         runs = Runs(self._middleware, log_errors=self._log_errors)
-        handlers = dict(self._handlers)
-        coroutines = {name: handler for name, handler in handlers.items() if is_coroutine_function(handler)}
-        concurrency = self._settings["concurrency"]
+        plain = of_kind(self._handlers, lambda handler: not is_coroutine_function(handler))
+        coroutines = of_kind(self._handlers, is_coroutine_function)
         loop: EventLoop | None = None
-        if coroutines:
+        if coroutines or self._lifespan.needs_a_loop:
             from duly._event_loop import EventLoop  # asyncio takes long to import
 
-            loop = EventLoop(coroutines, runs, lambda executor, job: threads.give(executor, job))
+            loop = EventLoop(coroutines, runs, lambda executor, job: threads.give(executor, job), callers)
         # Coroutines need no thread each; one waits for the next job.
-        number = 1 if len(coroutines) == len(handlers) and coroutines else int(concurrency)
-        threads = Threads(number, handlers, runs, loop)
-        executors = {executor.number: executor for executor in (engine.executor() for _ in range(int(concurrency)))}
-        # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
-        # not even then when the system gave the signal to another thread, as it does when two come together.
-        failures = _Failures(engine, runs)
-        watch = _Watch(engine, executors, loop, failures, self._ending, self._patience)
+        number = int(self._settings["concurrency"]) if plain else 1
+        threads = Threads(number, plain, runs, loop)
+        on_loop = _no_loop if loop is None else loop.wait_for
+        has_begun = False
         try:
             # The system may give no thread.
             if loop is not None:
                 loop.start()
-            threads.start()
+            has_begun = True
+            self._lifespan.start(on_loop)
+            engine = WorkerEngine(
+                self._client,
+                self._queues,
+                **self._settings,
+                schedules=self._schedules(),
+                patience=self._patience,
+                signals_seen=signals_seen,
+            )
+            with self._lock:
+                self._engine = engine
+                for _ in range(self._stops + self._missed(signals_seen)):
+                    engine.stop()
+            return self._work(engine, runs, threads, loop)
+        finally:
+            if has_begun:
+                self._lifespan.stop(on_loop)
+            if loop is not None:
+                loop.end(_LAST_STEPS_S)
+
+    def _work(self, engine: WorkerEngine, runs: Runs, threads: Threads, loop: EventLoop | None) -> WorkerReport:
+        concurrency = int(self._settings["concurrency"])
+        executors = {executor.number: executor for executor in (engine.executor() for _ in range(concurrency))}
+        # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
+        # not even then when the system gave the signal to another thread, as it does when two come together.
+        failures = _Failures(engine, runs)
+        memory = None if self._max_memory is None else _Memory(self._max_memory)
+        watch = _Watch(engine, executors, loop, failures, self._ending, self._patience, memory)
+        try:
+            threads.start()  # the system may give none
             for executor in executors.values():
                 threads.give(executor)
             watch.start()
@@ -266,8 +358,6 @@ class Worker:
             engine.stop()
             engine.stop()
             watch.end(_LAST_STEPS_S)
-            if loop is not None:
-                loop.end(_LAST_STEPS_S)
             threads.end(_LAST_STEPS_S)
             failures.end(_LAST_STEPS_S)
         self._ending.status = engine.exit_code(self._ending.signals, self._ending.stuck)
@@ -301,16 +391,23 @@ class Worker:
                 self._engine.handle_signals()
 
         # What comes meanwhile waits until both sides listen.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        for one in SIGNALS:
+        # Who ignores a hang-up (nohup) goes on.
+        hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
+        signals = (*SIGNALS, *hangup)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        for one in signals:
             before[one] = signal.signal(one, handle)
-        signals_seen = WorkerEngine.listen(SIGNALS)
+        signals_seen = WorkerEngine.listen(signals)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         try:
             yield signals_seen
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _no_loop(_coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Never called: there is no coroutine."""
 
 
 class Ending:
@@ -338,8 +435,10 @@ class _Watch(threading.Thread):
         failures: _Failures,
         ending: Ending,
         patience: float | None,
+        memory: _Memory | None,
     ) -> None:
         super().__init__(name="duly-worker-watch", daemon=True)
+        self._memory = memory
         self._engine = engine
         self._executors = executors
         self._loop = loop
@@ -364,7 +463,11 @@ class _Watch(threading.Thread):
         """Do it."""
         try:
             while True:
-                event = self._engine.event(_LOOK_S if self._interrupted else _A_WAIT_S)
+                looks = self._interrupted or self._memory is not None
+                event = self._engine.event(_LOOK_S if looks else _A_WAIT_S)
+                if self._memory is not None and self._memory.is_used_up():
+                    self._memory = None
+                    self._engine.retire()
                 if event is not None:
                     self._handle(event)
                 elif self._ended is not None:
@@ -414,6 +517,33 @@ class _Watch(threading.Thread):
             executor.job is None or (executor.number in self._interrupted) for executor in self._executors.values()
         ):
             self._engine.stop()
+
+
+class _Memory:
+    """How much the process may use."""
+
+    def __init__(self, most_mib: int) -> None:
+        self._most_mib = most_mib
+
+    def is_used_up(self) -> bool:
+        """Look, and log that it is."""
+        mib = memory_mib()
+        if mib <= self._most_mib:
+            return False
+        what = "the process uses %d MiB, which is more than %d: the worker ends when its running jobs have"
+        log_safely(logging.INFO, what, mib, self._most_mib)
+        return True
+
+
+def memory_mib() -> float:
+    """Give what this process has in memory; where the system does not say that, the most that it has had."""
+    try:
+        with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 - five times a second
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except OSError:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2 ** (20 if sys.platform == "darwin" else 10)
 
 
 class _Failures:

@@ -24,6 +24,18 @@ pub(crate) fn start<T: Send + 'static>(
     start_as(call_class(py)?, call, finish)
 }
 
+/// The asyncio future of what is known already.
+pub(crate) fn ready<T>(
+    py: Python<'_>,
+    result: Result<T, Error>,
+    finish: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>>,
+) -> PyResult<Bound<'_, PyAny>> {
+    let running_loop = py.import("duly._calls")?.getattr("running_loop")?.call0()?;
+    let future = call_class(py)?.call1((running_loop,))?;
+    complete(&future, result, finish)?;
+    Ok(future)
+}
+
 /// The same of a lock, whose future is also an `async with`.
 pub(crate) fn start_lock<T: Send + 'static>(
     py: Python<'_>,

@@ -6,6 +6,7 @@ mod methods;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use duly::{Error, ReserveOptions, blocking};
 use pyo3::prelude::*;
@@ -43,6 +44,7 @@ impl AsyncQueue {
     fn reserve_up_to(
         slf: &Bound<'_, Self>,
         options: &ReserveOptions,
+        renew: Option<Duration>,
         finish: impl FnOnce(Python<'_>, Vec<Py<AsyncJob>>) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> PyResult<Py<PyAny>> {
         let (whole, options) = (slf.clone().unbind(), options.clone());
@@ -55,7 +57,10 @@ impl AsyncQueue {
                     Some(part) => Py::new(py, Self::new(part.clone()))?,
                     None => whole.clone_ref(py),
                 };
-                AsyncJob::new(py, job, of.into_any())
+                match renew {
+                    Some(lease) => AsyncJob::renewed(py, job, lease, of.into_any()),
+                    None => AsyncJob::new(py, job, of.into_any()),
+                }
             };
             let jobs: PyResult<_> = reserved.claim().into_iter().map(with_queue).collect();
             finish(py, jobs?)

@@ -1,8 +1,8 @@
 //! Reserved jobs on their way to the event loop.
 
-use duly::Job;
 use duly::blocking::process;
 use duly::runtime::background;
+use duly::{Job, Millis, Outcome};
 use pyo3::prelude::*;
 
 use super::job::AsyncJob;
@@ -36,7 +36,12 @@ impl Drop for Reserved {
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
 pub(crate) fn _give_back(jobs: Vec<PyRef<'_, AsyncJob>>) {
-    let jobs = jobs.iter().map(|job| job.as_super().job().clone());
+    let of_consumer = |job: &&PyRef<'_, AsyncJob>| job.as_super().delivery().is_some();
+    for delivery in jobs.iter().filter_map(|job| job.as_super().delivery()) {
+        // What it says of one that is settled is refused.
+        let _ = delivery.settle(Outcome::Release { after: Millis::ZERO }, "", None);
+    }
+    let jobs = jobs.iter().filter(|job| !of_consumer(job)).map(|job| job.as_super().job().clone());
     give_back(jobs.filter(|job| !job.is_settled()).collect());
 }
 

@@ -10,9 +10,10 @@ use pyo3::types::{PyDict, PyTuple};
 
 use super::{Queue, Schedules};
 use crate::audit::AuditReport;
-use crate::convert::{self, Id, Key, Repair, StateWord, Text};
+use crate::convert::{self, Id, Key, Renew, Repair, StateWord, Text};
 use crate::error::Failure;
 use crate::inspect::{Counts, Found, JobView};
+use crate::job::extension;
 use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
@@ -97,13 +98,17 @@ impl Queue {
     ///     wait: how long to wait for a job, in seconds or as a timedelta, a year at most. Default: 0.
     ///     lease: how long the job is yours without `extend`, in seconds or as a timedelta, 0.001 s to 24 h. Default:
     ///         10 s.
-    #[pyo3(signature = (*, wait=None, lease=None))]
+    ///     renew: renew the lease natively, three times a lease, also while Python is busy: until the job is settled or
+    ///         garbage collected, or its `timeout` is over. Default: False.
+    #[pyo3(signature = (*, wait=None, lease=None, renew=false))]
     fn reserve(
         slf: &Bound<'_, Self>,
         wait: Option<&Bound<'_, PyAny>>,
         lease: Option<&Bound<'_, PyAny>>,
+        #[pyo3(from_py_with = convert::is_set::<Renew>)] renew: bool,
     ) -> PyResult<Py<PyAny>> {
-        Self::reserve_up_to(slf, &reserve_options(None, wait, lease)?, |py, mut jobs| object(py, jobs.pop()))
+        let renew = renew.then(|| extension(lease)).transpose()?;
+        Self::reserve_up_to(slf, &reserve_options(None, wait, lease)?, renew, |py, mut jobs| object(py, jobs.pop()))
     }
 
     /// Lease several jobs; return an empty list if there are none.
@@ -120,7 +125,7 @@ impl Queue {
         wait: Option<&Bound<'_, PyAny>>,
         lease: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        Self::reserve_up_to(slf, &reserve_options(Some(max), wait, lease)?, object)
+        Self::reserve_up_to(slf, &reserve_options(Some(max), wait, lease)?, None, object)
     }
 
     /// Ack many jobs with few calls; True for each job whose lease was still held.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duly::blocking::{self, NextRun, Uninterrupted, process};
-use duly::worker::{Ended, Interruption};
-use duly::{Error, Next};
+use duly::worker::{Ended, Interruption, outcome_of, words_of};
+use duly::{Error, Millis, Next};
 use pyo3::exceptions::PyBaseException;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -110,7 +110,18 @@ impl Executor {
         if self.is_parents() {
             return Ok(None);
         }
-        Ok(self.finish(py, heard, || Ended::DONE).or_raise()?.and_then(settled))
+        Ok(self.finish(py, heard, || Ended::DONE).or_raise()?.map(|next| {
+            let (outcome, after) = outcome_of(next);
+            (outcome, after.map(Millis::as_seconds))
+        }))
+    }
+
+    /// Return how loudly a log says an outcome, `debug` to `error`, and its words behind the name of the job.
+    #[staticmethod]
+    fn says(outcome: &str, after: Option<f64>) -> PyResult<(&'static str, String)> {
+        let after = after.map(Millis::from_seconds).transpose().or_raise()?;
+        let (level, words) = words_of(outcome, after);
+        Ok((level.as_str(), words))
     }
 
     /// Return the next job if there is one now, to run on an event loop. A run that was not ended has failed.
@@ -233,16 +244,6 @@ impl Current {
 
 fn in_run<'a>(job: &'a Bound<'_, Job>) -> Option<&'a InRun> {
     job.as_super().get().in_run()
-}
-
-fn settled(next: Next) -> Option<(&'static str, Option<f64>)> {
-    match next {
-        Next::Ack => Some(("ack", None)),
-        Next::RetryAfter { after, .. } => Some(("retry", Some(after.as_seconds()))),
-        Next::Failed { .. } => Some(("failed", None)),
-        Next::ReleaseAfter(after) => Some(("release", Some(after.as_seconds()))),
-        _ => None,
-    }
 }
 
 /// As Python's `threading.get_ident` says it.

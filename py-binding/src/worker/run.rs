@@ -24,7 +24,7 @@ impl InRun {
         self.run.number()
     }
 
-    pub(super) fn was_interrupted(&self) -> Option<Interruption> {
+    pub(crate) fn was_interrupted(&self) -> Option<Interruption> {
         self.executor.was_interrupted(&self.run)
     }
 

@@ -197,7 +197,7 @@ async fn a_moving_slot_is_followed() {
 
     let plain = connect(&nodes[from].url());
     let error = run_set_once(&plain, "{a}", "v").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error.kind(), ErrorKind::WrongServer);
     assert!(error.to_string().contains("redis+cluster://"), "{error}");
 }
 

@@ -47,7 +47,7 @@ async fn wrong_password_is_reported_at_once_and_never_shown() {
     let error = run_set_once(&connect(&format!("redis://:x@127.0.0.1:{}", open.port)), "k", "v").await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AuthenticationFailed, "{error}");
     let error = run_set_once(&connect(&format!("{}/99", open.url())), "k", "v").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(error.kind(), ErrorKind::WrongServer, "{error}");
 }
 
 #[tokio::test]

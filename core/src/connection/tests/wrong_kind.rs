@@ -50,12 +50,12 @@ async fn the_error_of_tls_to_a_plain_port_names_redis() {
         let server = TestServer::start(arguments);
         for host in ["127.0.0.1", "localhost"] {
             let error = refusal(&format!("rediss://:c4n4ry@{host}:{}?ca={ca}", server.port)).await;
-            assert_says(&error, ErrorKind::InvalidArgument, &["does not speak TLS", "redis://"]);
+            assert_says(&error, ErrorKind::WrongServer, &["does not speak TLS", "redis://"]);
         }
     }
     let sentinel = TestServer::start(&["--sentinel"]);
     let error = refusal(&format!("rediss+sentinel://127.0.0.1:{}/main?ca={ca}", sentinel.port)).await;
-    assert_says(&error, ErrorKind::InvalidArgument, &["does not speak TLS", "redis+sentinel://"]);
+    assert_says(&error, ErrorKind::WrongServer, &["does not speak TLS", "redis+sentinel://"]);
 }
 
 #[tokio::test]
@@ -64,9 +64,9 @@ async fn the_error_of_plain_text_to_a_tls_port_names_rediss() {
     for ask_client in ["no", "yes"] {
         let (_server, port) = tls_server(&certificates, ask_client);
         let error = refusal(&format!("redis://:c4n4ry@localhost:{port}")).await;
-        assert_says(&error, ErrorKind::InvalidArgument, &["seems to speak TLS", "rediss://"]);
+        assert_says(&error, ErrorKind::WrongServer, &["seems to speak TLS", "rediss://"]);
         let error = refusal(&format!("redis+cluster://localhost:{port}")).await;
-        assert_says(&error, ErrorKind::InvalidArgument, &["seems to speak TLS", "rediss+cluster://"]);
+        assert_says(&error, ErrorKind::WrongServer, &["seems to speak TLS", "rediss+cluster://"]);
     }
 }
 
@@ -118,15 +118,15 @@ async fn sentinels_clusters_and_plain_servers_are_told_apart() {
     let at = |server: &TestServer| format!("127.0.0.1:{}", server.port);
 
     let error = refusal(&format!("redis+cluster://{}", at(&plain))).await;
-    assert_says(&error, ErrorKind::InvalidArgument, &["no cluster", "redis:// instead of redis+cluster://"]);
+    assert_says(&error, ErrorKind::WrongServer, &["no cluster", "redis:// instead of redis+cluster://"]);
     let error = refusal(&format!("redis+cluster://{}", at(&sentinel))).await;
-    assert_says(&error, ErrorKind::InvalidArgument, &["no cluster", "redis+sentinel://"]);
+    assert_says(&error, ErrorKind::WrongServer, &["no cluster", "redis+sentinel://"]);
     for server in [&plain, &node] {
         let error = refusal(&format!("redis+sentinel://{}/main", at(server))).await;
-        assert_says(&error, ErrorKind::InvalidArgument, &["no sentinel", "26379"]);
+        assert_says(&error, ErrorKind::WrongServer, &["no sentinel", "26379"]);
     }
     for url in [format!("redis://{}", at(&sentinel)), format!("redis://:c4n4ry@{}", at(&sentinel))] {
         let error = refusal(&url).await;
-        assert_says(&error, ErrorKind::InvalidArgument, &["is a sentinel", "redis+sentinel://host:port/master-name"]);
+        assert_says(&error, ErrorKind::WrongServer, &["is a sentinel", "redis+sentinel://host:port/master-name"]);
     }
 }

@@ -33,6 +33,7 @@ pub struct ClientBuilder {
     url: Option<Secret>,
     settings: Settings,
     deadline: Option<Duration>,
+    late_deadline: Option<fn() -> Option<Duration>>,
     prefix: String,
     server_hint: Option<PathBuf>,
     clock: Clock,
@@ -47,6 +48,7 @@ impl ClientBuilder {
             url: None,
             settings: Settings::new(DEFAULT_URL),
             deadline: None,
+            late_deadline: None,
             prefix: DEFAULT_PREFIX.to_owned(),
             server_hint: None,
             clock: Clock::Server,
@@ -124,6 +126,14 @@ impl ClientBuilder {
         self
     }
 
+    /// The same for a language in which that is not yet known when a client is made: asked once, at its first call; none leaves
+    /// what is set otherwise.
+    #[must_use]
+    pub fn default_deadline_at_first_call(mut self, deadline: fn() -> Option<Duration>) -> Self {
+        self.late_deadline = Some(deadline);
+        self
+    }
+
     /// A circuit breaker for each server: after a call has waited for its whole deadline in vain, the next ones fail at once
     /// with `Unreachable`, and nothing is sent. About once a second one call probes whether the server is back, and the
     /// first answer closes the breaker. Default: on if the deadline is at most 5 s. It applies to every call of this client;
@@ -197,7 +207,7 @@ impl ClientBuilder {
         }
         let from_environment =
             || std::env::var("DULY_URL").ok().filter(|url| !url.is_empty()).map(|url| Secret::new(&url));
-        let mut settings = self.settings;
+        let (mut settings, mut late_deadline) = (self.settings, self.late_deadline);
         let url = self.url.or_else(from_environment).unwrap_or_else(|| Secret::new(DEFAULT_URL));
         let embedded = url.reveal().strip_prefix("embedded:").map(|folder| match folder {
             "" => EmbeddedFolder::Default,
@@ -206,6 +216,7 @@ impl ClientBuilder {
         settings.url = url;
         if let Some(deadline) = self.deadline.map_or_else(deadline_of_environment, |deadline| Ok(Some(deadline)))? {
             settings.deadline = deadline;
+            late_deadline = None;
         }
         settings.permissions_key = permissions_key(&self.prefix);
         if embedded.is_none() {
@@ -215,6 +226,7 @@ impl ClientBuilder {
         Ok(Client {
             shared: Arc::new(Shared {
                 settings,
+                late_deadline,
                 embedded,
                 server_hint: self.server_hint,
                 backend: OnceCell::new(),

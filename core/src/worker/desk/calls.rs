@@ -87,12 +87,14 @@ impl Desk {
             state.lanes.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
             state.next_look_for_hoarded(now),
             state.next_start_at(now),
+            state.asks_until().filter(|&until| until > now),
             match state.phase {
                 Phase::Stopping { until, .. } if is_busy && now < until => Some(until),
                 _ => None,
             },
         ];
         let until = until.into_iter().flatten().min();
+        state.has_looked(self);
         state.fetcher.is_awake = false;
         state.fetcher.wakes_at = until;
         Step::Sleep { until, want }
@@ -193,9 +195,10 @@ impl State {
             return Want::default();
         }
         let here = self.waiting_here() + self.lanes.asked;
-        let room = (self.concurrency + self.prefetch.ahead()).saturating_sub(self.runs.running + here);
+        let slots = self.slots();
+        let room = (slots + self.prefetch.ahead()).saturating_sub(self.runs.running + here);
         let jobs = room.min(usize::try_from(self.runs.left).unwrap_or(usize::MAX).saturating_sub(here));
-        Want { jobs, free: jobs.min(self.concurrency.saturating_sub(self.runs.running + here)) }
+        Want { jobs, free: jobs.min(slots.saturating_sub(self.runs.running + here)) }
     }
 
     /// Do so few jobs wait that more should be fetched?

@@ -156,6 +156,7 @@ impl State {
             self.unclaim(&unread);
         }
         self.events.unread.push_back((Instant::now(), event));
+        self.show();
         desk.for_event.threads.notify_all();
         desk.for_event.tasks.notify_one();
     }

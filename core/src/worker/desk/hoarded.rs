@@ -30,7 +30,7 @@ impl State {
         if let Some(since) = now.checked_sub(HOARDED_AFTER) {
             self.give_back_blocked(since, now);
         }
-        if self.runs.running < self.concurrency || self.jobs.fetched.is_empty() {
+        if self.has_takers() || self.jobs.fetched.is_empty() {
             return;
         }
         let mut given_back = BTreeMap::<String, usize>::new();
@@ -39,6 +39,7 @@ impl State {
         }
         self.give_back_fetched();
         self.prefetch.forget();
+        self.asks_no_more();
         for (queue, jobs) in given_back {
             self.report(WorkerEvent::GivenBack { queue, jobs }, desk);
         }

@@ -104,7 +104,8 @@ impl Desk {
             }
         }
         // Executors may be free by now because what waited for them was lost, or starts be noted because it was not.
-        if lost + sure_again > 0 && state.wake_to_refill() {
+        let frees = lost > 0 && state.pulls.is_some();
+        if lost + sure_again > 0 && (state.wake_to_refill() || frees && state.wake_if(true)) {
             self.for_fetcher.notify_one();
         }
         let may_start = if sure_again + lost > 0 { state.jobs.fetched.len() } else { 0 };

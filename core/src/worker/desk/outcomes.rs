@@ -82,6 +82,11 @@ impl Desk {
         self.lock().report(WorkerEvent::NotKept { job: batch.about(queue, index) }, self);
     }
 
+    /// It was settled without its result, or its changed record, because these did not get through.
+    pub(in crate::worker) fn not_sent(&self, queue: &str, batch: &Batch, index: usize) {
+        self.lock().report(WorkerEvent::NotSent { job: batch.about(queue, index) }, self);
+    }
+
     /// The answer to a batch of outcomes: one flag each, acks first.
     pub(in crate::worker) fn answered(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();

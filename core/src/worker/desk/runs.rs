@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use super::between_runs::Hearing;
 use super::outcomes::failure;
 use super::starts::{Start, Turn};
-use super::{Desk, Phase, Running, State};
+use super::timeouts::is_running;
+use super::{Desk, Leased, Phase, Running, State};
 use crate::queue::{Decided, Job, Settlement};
 use crate::value::error::Error;
 use crate::value::retry::Next;
@@ -23,7 +24,6 @@ pub struct Run {
     /// Counts the runs of this worker.
     pub number: u64,
     index: usize,
-    started: Instant,
 }
 
 /// The answer to an executor that asks for a run.
@@ -56,13 +56,13 @@ impl Desk {
         if !matches!(hearing, Hearing::Over) {
             return (Taken::None, hearing);
         }
-        let taken = state.take(executor);
+        let taken = state.take(executor, self);
         state.waits_no_more(matches!(taken, Taken::Run(_)));
         (taken, hearing)
     }
 
     /// Wakes the fetch loop if what an executor took leaves too little, and all if it was the last run.
-    fn refill(&self, mut state: MutexGuard<'_, State>) {
+    pub(super) fn refill(&self, mut state: MutexGuard<'_, State>) {
         let wake = state.wake_to_refill();
         let was_last = state.runs.left == 0;
         let timer_is_late = state.timer_is_late();
@@ -136,41 +136,53 @@ impl Desk {
     /// Notes what became of a run, for the next call, unless the job's own verbs have said that. An outcome that makes no sense
     /// is noted as a plain failure, and given as the error.
     pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended, is_heard: bool) -> Result<Option<Next>, Error> {
-        let now = Instant::now();
         // Before the lock is taken: what a stranger wrote into a record must not hold up the other executors.
         let (decided, refused) = decide(&run.job, ended, is_heard);
+        match (self.conclude(run, decided, is_heard), refused) {
+            (Concluded::Noted(_), Some(refused)) => Err(refused),
+            (Concluded::Noted(next), None) => Ok(Some(next)),
+            (Concluded::Before(next), _) => Ok(next),
+        }
+    }
+
+    /// The run has ended, and this is to become of its job.
+    pub(super) fn conclude(&self, run: &Run, decided: Option<Decided>, is_heard: bool) -> Concluded {
+        let now = Instant::now();
         let mut state = self.lock();
-        state.prefetch.learn(now - run.started);
-        let Some(leased) = state.jobs.take_out(run.index) else { return Ok(None) };
-        state.runs.running -= 1;
-        state.runs.last_end = Some(now);
+        let is_ours = is_running(&state.jobs.leased, run.index, run.number);
+        let Some(leased) = is_ours.then(|| state.end_run(run.index, now)).flatten() else {
+            return Concluded::Before(None);
+        };
         let run = leased.run.filter(|run| run.interrupted.is_some());
-        let next = match decided {
-            _ if leased.job.is_settled() => Ok(None),
-            _ if run.is_some() => Ok(run.and_then(|run| state.note_held(leased.lane, &leased.job, run, is_heard))),
+        let concluded = match decided {
+            _ if leased.job.is_settled() => Concluded::Before(None),
+            _ if run.is_some() => {
+                Concluded::Before(run.and_then(|run| state.note_held(leased.lane, &leased.job, run, is_heard)))
+            }
             _ if leased.job.is_lost() => {
                 state.report.lost += 1;
                 state.report(WorkerEvent::LeaseLost { job: AboutJob::of(&leased.job) }, self);
-                Ok(None)
+                Concluded::Before(None)
             }
-            None => Ok(None),
-            Some(decided) => {
-                let next = state.note_decided(leased.lane, &leased.job, decided);
-                refused.map_or(Ok(Some(next)), Err)
-            }
+            None => Concluded::Before(None),
+            Some(decided) => Concluded::Noted(state.note_decided(leased.lane, &leased.job, decided)),
         };
         // A run without an outcome of its own leaves a free executor behind: the fetch loop may be asleep for want of one.
-        let wake = if matches!(next, Ok(None)) { state.wake_if(true) } else { state.wake_for_outcome() };
-        drop(state);
+        let has_none = matches!(concluded, Concluded::Before(None));
+        let wake = if has_none { state.wake_if(true) } else { state.wake_for_outcome() };
+        // Who pulls may wait for the end of a run.
+        let may_start = usize::from(state.pulls.is_some());
+        self.wake_executors(state, may_start);
         if wake {
             self.for_fetcher.notify_one();
         }
-        next
+        concluded
     }
 
-    pub(super) fn wake_executors(&self, state: MutexGuard<'_, State>, count: usize) {
+    pub(super) fn wake_executors(&self, mut state: MutexGuard<'_, State>, count: usize) {
         let threads = state.waiting.threads.min(count);
         let tasks = state.waiting.tasks.min(count);
+        state.show_jobs();
         drop(state);
         for _ in 0..threads {
             self.for_job.threads.notify_one();
@@ -185,6 +197,14 @@ impl Desk {
         self.for_job.tasks.notify_waiters();
         self.for_event.threads.notify_all();
     }
+}
+
+/// What the end of a run comes to.
+pub(super) enum Concluded {
+    /// This was noted.
+    Noted(Next),
+    /// What is said at its end no longer counts; this had been decided before.
+    Before(Option<Next>),
 }
 
 /// What becomes of the job after this run, if its end says anything: a plain failure, and the error, if that makes no sense.
@@ -209,7 +229,18 @@ impl State {
         run.kept
     }
 
-    fn take(&mut self, executor: &Arc<ExecutorShared>) -> Taken {
+    /// It leaves its place to another one.
+    pub(super) fn end_run(&mut self, index: usize, now: Instant) -> Option<Leased> {
+        let leased = self.jobs.take_out(index)?;
+        if let Some(run) = &leased.run {
+            self.prefetch.learn(now - run.started);
+        }
+        self.runs.running -= 1;
+        self.runs.last_end = Some(now);
+        Some(leased)
+    }
+
+    pub(super) fn take(&mut self, executor: &Arc<ExecutorShared>, desk: &Desk) -> Taken {
         let started = Instant::now();
         let Some(index) = self.next_to_start(started) else { return Taken::None };
         self.runs.last_number += 1;
@@ -218,7 +249,7 @@ impl State {
         let executor = Arc::clone(executor);
         leased.run = Some(Running { number, started, executor, decided: None, interrupted: None, kept: None });
         let job = Arc::clone(&leased.job);
-        if let Some(until) = job.envelope.timeout.and_then(|timeout| started.checked_add(timeout.to_duration())) {
+        if let Some(until) = desk.timeout_of(&job).and_then(|timeout| started.checked_add(timeout.to_duration())) {
             self.runs.timeouts.push(Reverse((until, index, number)));
             self.forget_old_timeouts();
         }
@@ -229,7 +260,7 @@ impl State {
             self.phase = Phase::Stopping { since: started, until: started + LONGEST_WAIT };
             self.give_back_fetched();
         }
-        Taken::Run(Run { job, number, index, started })
+        Taken::Run(Run { job, number, index })
     }
 
     /// The first job that may start, and whose lease is surely ours. While this process was frozen, or no renewal came through,

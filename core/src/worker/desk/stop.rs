@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::outcomes::Batch;
 use super::{Desk, Phase, State};
 use crate::connection::at_the_slowest;
+use crate::value::error::Error;
 use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::{Interruption, WorkerEvent};
 
@@ -42,7 +43,10 @@ impl Desk {
             Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
             phase @ Phase::Working => *phase = Phase::Stopping { since: now, until },
         }
-        if state.runs.running > 0 && !std::mem::replace(&mut state.events.stop_is_reported, true) {
+        if grace < LONGEST_WAIT
+            && state.runs.running > 0
+            && !std::mem::replace(&mut state.events.stop_is_reported, true)
+        {
             let running = state.runs.running;
             state.report(WorkerEvent::Stopping { running, grace }, self);
         }
@@ -50,10 +54,21 @@ impl Desk {
         if state.between_runs.is_some() || state.is_in_hook() {
             self.give_back_due(&mut state);
         }
+        state.show();
         drop(state);
         self.wake_all();
         self.for_fetcher.notify_one();
         self.for_timer.notify_one();
+    }
+
+    /// It ends with this error, which waiting does not cure.
+    pub(in crate::worker) fn fails(&self, error: &Error) {
+        let _ = self.failure.set(error.clone());
+    }
+
+    /// What ended the fetch loop, if that was no stop.
+    pub(in crate::worker) fn failure(&self) -> Option<Error> {
+        self.failure.get().cloned()
     }
 
     /// Is over at once: what was not sent yet is left to the end of the leases.
@@ -84,6 +99,7 @@ impl Desk {
         state.phase = phase;
         // From now on no hook begins here.
         self.give_back_due(&mut state);
+        state.show();
         drop(state);
         self.over.notify_waiters();
         self.wake_all();

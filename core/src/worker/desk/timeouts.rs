@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::outcomes::{failure, give_back};
 use super::{Desk, Leased, Running, State};
+use crate::queue::Job;
 use crate::value::retry::Next;
 use crate::value::time::Millis;
 use crate::worker::event::{AboutJob, Interruption, WorkerEvent, timeout_error};
@@ -15,19 +16,26 @@ impl Desk {
     pub(in crate::worker) fn end_overdue(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut state = self.lock();
-        let noted = state.lanes.outcomes;
+        let (noted, running) = (state.lanes.outcomes, state.runs.running);
         state.end_timed_out(now, self);
         if state.grace_ends().is_some_and(|until| until <= now) {
             state.interrupt_all(self);
         }
         state.runs.timer_rings_at = state.next_end().filter(|at| *at > now);
         let rings_at = state.runs.timer_rings_at;
+        let freed = running - state.runs.running;
         let wake = (state.lanes.outcomes > noted || state.is_last_run()) && state.wake_for_outcome();
-        drop(state);
+        let wake = wake || (freed > 0 && state.wake_if(true));
+        self.wake_executors(state, freed);
         if wake {
             self.for_fetcher.notify_one();
         }
         rings_at
+    }
+
+    /// The longest run of this job.
+    pub(super) fn timeout_of(&self, job: &Job) -> Option<Millis> {
+        job.envelope.timeout.or_else(|| Millis::from_duration(self.timeout?).ok())
     }
 
     /// Ready when something must end before the timer rings.
@@ -126,7 +134,7 @@ impl State {
         match why {
             _ if was_settled => {}
             Interruption::TimedOut => {
-                let error = timeout_error(job.envelope.timeout.unwrap_or(Millis::ZERO));
+                let error = timeout_error(desk.timeout_of(&job).unwrap_or_default());
                 let next = self.note(lane, &job, &failure(&job, &error));
                 is_last = next.is_ok_and(Next::is_last);
             }
@@ -138,6 +146,10 @@ impl State {
         executor.interrupt(number, why);
         let (job, executor) = (AboutJob::of(&job), executor.tag);
         self.report(WorkerEvent::Interrupted { job, executor, run: number, why, was_settled, is_last }, desk);
+        if self.pulls.is_some() {
+            // Nobody is asked to end it.
+            self.end_run(index, Instant::now());
+        }
     }
 }
 
@@ -163,6 +175,6 @@ impl State {
     }
 }
 
-fn is_running(leased: &[Option<Leased>], index: usize, number: u64) -> bool {
+pub(super) fn is_running(leased: &[Option<Leased>], index: usize, number: u64) -> bool {
     leased[index].as_ref().and_then(|leased| leased.run.as_ref()).is_some_and(|run| run.number == number)
 }

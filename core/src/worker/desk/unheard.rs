@@ -225,6 +225,9 @@ impl State {
         let is_busy = |between: &BetweenRuns| {
             self.runs.running > 0 || self.claimed.iter().any(Claimed::is_begun) || between.is_over()
         };
+        if self.pulls.is_some() {
+            return false; // who pulls has no hooks: other workers call theirs
+        }
         match self.phase {
             Phase::Working => !self.between_runs.as_ref().is_some_and(is_busy),
             Phase::Stopping { .. } => self.between_runs.is_none() && self.runs.running > 0 && self.is_last_run(),

@@ -1,5 +1,6 @@
 //! Calls to the queues, in their order, and what their answers bring.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,10 @@ use crate::worker::past::Past;
 
 /// For how long the last outcomes are sent again after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// So many calls in a row that were sent and got no answer, while the server answers to new connections, are cut off for their size.
+const MOST_CUTS: u32 = 5;
+/// Those with less than this are not.
+const LARGE: usize = 16 * 1024;
 /// How often it is checked whether a call under way has become hopeless.
 const CHECK_EACH: Duration = Duration::from_millis(200);
 
@@ -163,6 +168,9 @@ impl Fetcher {
         for index in script::not_kept(&reply.settled) {
             self.desk.not_kept(lane.queue.name(), &batch, index);
         }
+        for index in batch.outcomes.left_out().into_iter().filter(|&index| flags[index]) {
+            self.desk.not_sent(lane.queue.name(), &batch, index);
+        }
         if batch.has_unheard {
             self.desk.note_unheard(index);
         }
@@ -212,10 +220,12 @@ async fn ask(
     asked_at: &Mutex<Instant>,
 ) -> Result<Option<ReserveReply>, Error> {
     let outage = Outage::of_call(desk);
+    let cuts = AtomicU32::new(0);
     let keep_trying = |error: &Error| {
         let goes_on = past.calls_again(error);
         if goes_on {
             outage.failed(error);
+            note_cut(&cuts, error, batch);
             *asked_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         }
         goes_on
@@ -234,6 +244,16 @@ async fn ask(
                 return Ok(None);
             }
         }
+    }
+}
+
+/// A server that is away is not reached, and says nothing to a new connection. A call that is sent over one that was answered, again and
+/// again in vain, is too large for a device between, and all outcomes of its queue would wait behind it.
+fn note_cut(cuts: &AtomicU32, error: &Error, batch: &Batch) {
+    if error.kind() != ErrorKind::Timeout || batch.outcomes.payload_bytes() < LARGE {
+        cuts.store(0, Ordering::Relaxed);
+    } else if cuts.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_CUTS {
+        batch.outcomes.leave_payload();
     }
 }
 

@@ -1,0 +1,87 @@
+//! The supervisor of a skin's worker processes: the state machine of [`crate::process::supervise`] with a clock.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::process::host;
+use crate::process::supervise::Supervised;
+pub use crate::process::supervise::{OnExit, OnSignal, SupervisorSettings};
+
+/// What a supervisor of worker processes does next; it starts them and sends the signals itself. A slot is one of its processes
+/// and those that take its place.
+#[derive(Debug)]
+pub struct Supervision {
+    began: Instant,
+    supervised: Mutex<Supervised>,
+}
+
+impl Supervision {
+    /// Begins without a process: ask [`start`](Self::start).
+    pub fn new(settings: SupervisorSettings) -> Self {
+        Self { began: Instant::now(), supervised: Mutex::new(Supervised::new(settings)) }
+    }
+
+    /// A slot whose process is to be started now. To be asked until there is none.
+    pub fn start(&self) -> Option<usize> {
+        self.lock().start(self.now())
+    }
+
+    /// The system gives no process for this slot.
+    pub fn not_started(&self, slot: usize) {
+        self.lock().not_started(slot, self.now());
+    }
+
+    /// The process of this slot says that it is ready for jobs, with its grace. True for the first one of all.
+    pub fn ready(&self, slot: usize, grace: Duration) -> bool {
+        self.lock().ready(slot, grace)
+    }
+
+    /// The process of this slot says why it ends: `fatal` (an error that no waiting heals) or `refused` (the program's code gives no
+    /// worker).
+    pub fn ends(&self, slot: usize, why: &str) {
+        self.lock().ends(slot, why);
+    }
+
+    /// The process of this slot has ended, with this exit code or by a signal, whose number is negative.
+    pub fn ended(&self, slot: usize, status: i32) -> OnExit {
+        self.lock().ended(slot, status, self.now(), host::random_fraction())
+    }
+
+    /// The supervisor got this signal.
+    pub fn signal(&self, signal: i32) -> OnSignal {
+        self.lock().signal(signal, self.now())
+    }
+
+    /// The program's code has changed: all processes start again.
+    pub fn code_changed(&self) {
+        self.lock().code_changed(self.now());
+    }
+
+    /// What is to be sent now: slots, and the numbers of signals to their processes.
+    pub fn signals(&self) -> Vec<(usize, i32)> {
+        self.lock().signals(self.now())
+    }
+
+    /// How long until something is to be done that no signal and no process tells; `None` if there is nothing.
+    pub fn wait(&self) -> Option<Duration> {
+        self.lock().wait(self.now())
+    }
+
+    /// The code with which the supervisor ends, when it does.
+    pub fn exit_code(&self) -> Option<i32> {
+        self.lock().exit_code()
+    }
+
+    /// How long the jobs that run may go on after a signal.
+    pub fn grace(&self) -> Duration {
+        self.lock().grace()
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Supervised> {
+        self.supervised.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

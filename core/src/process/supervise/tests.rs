@@ -1,0 +1,225 @@
+use super::*;
+
+const TERM: i32 = libc::SIGTERM;
+const KILL: i32 = libc::SIGKILL;
+const HUP: i32 = libc::SIGHUP;
+
+fn at(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
+}
+
+fn settings(processes: usize) -> SupervisorSettings {
+    SupervisorSettings { processes, grace: at(30.0), ..SupervisorSettings::default() }
+}
+
+/// Two processes that are ready.
+fn two() -> Supervised {
+    of_two(settings(2))
+}
+
+fn of_two(settings: SupervisorSettings) -> Supervised {
+    let mut supervised = Supervised::new(settings);
+    for slot in 0..2 {
+        start(&mut supervised, slot, 0.0);
+    }
+    assert_eq!(supervised.start(at(0.0)), None);
+    assert!(supervised.ready(0, Duration::ZERO));
+    assert!(!supervised.ready(1, Duration::ZERO));
+    supervised
+}
+
+fn start(supervised: &mut Supervised, slot: usize, now: f64) {
+    assert_eq!(supervised.start(at(now)), Some(slot), "at {now}");
+}
+
+#[test]
+fn a_process_that_died_is_started_again_after_its_pause() {
+    let mut all = two();
+    assert_eq!(all.ended(1, -KILL, at(1.0), 1.0), OnExit::Replace(at(0.1)));
+    assert_eq!((all.start(at(1.05)), all.wait(at(1.05))), (None, Some(at(0.05))));
+    start(&mut all, 1, 1.1);
+    assert_eq!(all.wait(at(1.1)), None);
+    assert_eq!(all.ended(1, 1, at(1.2), 1.0), OnExit::Replace(at(0.2)));
+    assert_eq!(all.ended(0, 0, at(1.2), 1.0), OnExit::Recycled);
+    start(&mut all, 0, 1.2);
+    assert_eq!((all.exit_code(), all.signals(at(1.2))), (None, vec![]));
+}
+
+#[test]
+fn a_system_that_gives_no_process_is_asked_again_after_a_second() {
+    let mut all = Supervised::new(settings(1));
+    start(&mut all, 0, 0.0);
+    all.not_started(0, at(0.0));
+    assert_eq!((all.start(at(0.5)), all.wait(at(0.5))), (None, Some(at(0.5))));
+    start(&mut all, 0, 1.0);
+}
+
+#[test]
+fn a_signal_is_passed_on_and_nothing_is_started_behind_it() {
+    let mut all = two();
+    assert_eq!(all.ended(1, 1, at(1.0), 1.0), OnExit::Replace(at(0.1)));
+    start(&mut all, 1, 1.5);
+    assert_eq!(all.signal(libc::SIGQUIT, at(2.0)), OnSignal::Stop);
+    // What is still starting handles none yet.
+    assert_eq!(all.signals(at(2.0)), [(0, libc::SIGQUIT), (1, TERM)]);
+    assert_eq!(all.ended(1, -TERM, at(2.1), 1.0), OnExit::Stopped);
+    assert_eq!((all.start(at(60.0)), all.exit_code()), (None, None));
+    assert_eq!(all.ended(0, 143, at(3.0), 1.0), OnExit::Stopped);
+    assert_eq!(all.exit_code(), Some(143));
+}
+
+#[test]
+fn what_does_not_end_is_killed_once_after_the_longest_grace_that_a_process_has() {
+    let mut all = two();
+    all.ready(1, at(60.0));
+    assert_eq!(all.grace(), at(60.0));
+    assert_eq!(all.signal(TERM, at(0.0)), OnSignal::Stop);
+    assert_eq!(all.signals(at(0.0)), [(0, TERM), (1, TERM)]);
+    assert_eq!((all.wait(at(70.0)), all.signals(at(70.0))), (Some(at(5.0)), vec![]));
+    assert_eq!(all.signals(at(75.0)), [(0, KILL), (1, KILL)]);
+    assert_eq!((all.wait(at(75.0)), all.signals(at(76.0))), (None, vec![]));
+    assert_eq!(
+        (all.ended(0, -KILL, at(76.0), 1.0), all.ended(1, 0, at(76.0), 1.0)),
+        (OnExit::Stopped, OnExit::Stopped)
+    );
+    assert_eq!(all.exit_code(), Some(137));
+}
+
+#[test]
+fn a_second_signal_ends_the_grace_and_a_third_does_not_begin_it_again() {
+    let mut all = two();
+    assert_eq!(all.signal(TERM, at(0.0)), OnSignal::Stop);
+    assert_eq!(all.signal(libc::SIGINT, at(5.0)), OnSignal::StopAgain);
+    assert_eq!(all.signal(TERM, at(10.0)), OnSignal::StopAgain);
+    assert_eq!(all.signals(at(10.0)).len(), 6);
+    assert_eq!(all.wait(at(10.0)), Some(at(10.0)));
+    assert_eq!(all.signals(at(20.0)), [(0, KILL), (1, KILL)]);
+}
+
+#[test]
+fn an_error_that_every_process_would_meet_stops_all() {
+    let mut all = two();
+    all.ends(1, "fatal");
+    all.ends(1, "hello");
+    assert_eq!(all.ended(1, 1, at(1.0), 1.0), OnExit::StopAll);
+    assert_eq!((all.signals(at(1.0)), all.start(at(1.0))), (vec![(0, TERM)], None));
+    // A signal behind it is the second one.
+    assert_eq!(all.signal(TERM, at(2.0)), OnSignal::StopAgain);
+    assert_eq!(all.ended(0, 0, at(3.0), 1.0), OnExit::Stopped);
+    assert_eq!(all.exit_code(), Some(1));
+}
+
+#[test]
+fn code_that_gives_no_worker_stops_all_unless_it_gave_one_before() {
+    let refused = |settings, first_is_ready: bool| {
+        let mut all = Supervised::new(settings);
+        start(&mut all, 0, 0.0);
+        start(&mut all, 1, 0.0);
+        if first_is_ready {
+            all.ready(0, Duration::ZERO);
+        }
+        all.ends(1, "refused");
+        all.ended(1, 2, at(1.0), 1.0)
+    };
+    let replaced = OnExit::Replace(at(0.1));
+    let loaded = SupervisorSettings { has_loaded: true, ..settings(2) };
+    let table = [
+        (settings(2), false, OnExit::StopAll),
+        (settings(2), true, replaced),
+        (loaded, false, replaced),
+        (loaded, true, replaced),
+    ];
+    for (settings, first_is_ready, then) in table {
+        assert_eq!(refused(settings, first_is_ready), then, "{settings:?} {first_is_ready}");
+    }
+}
+
+#[test]
+fn a_reload_replaces_one_process_after_the_other() {
+    for signal in RELOAD_SIGNALS {
+        let mut all = two();
+        assert_eq!(all.signal(signal, at(60.0)), OnSignal::Reload);
+        assert_eq!(all.wait(at(60.0)), Some(Duration::ZERO));
+        assert_eq!(all.signals(at(60.0)), [(0, TERM)]);
+        // The other goes on until its successor is ready.
+        assert_eq!((all.signals(at(61.0)), all.wait(at(61.0))), (vec![], Some(at(44.0))));
+        assert_eq!(all.ended(0, 0, at(62.0), 1.0), OnExit::Reloaded);
+        start(&mut all, 0, 62.0);
+        assert_eq!(all.signals(at(62.0)), []);
+        all.ready(0, Duration::ZERO);
+        assert_eq!(all.signals(at(63.0)), [(1, TERM)]);
+        assert_eq!(all.ended(1, 142, at(93.0), 1.0), OnExit::Reloaded);
+        start(&mut all, 1, 93.0);
+        all.ready(1, Duration::ZERO);
+        assert_eq!((all.signals(at(94.0)), all.wait(at(94.0))), (vec![], None));
+        assert_eq!(all.exit_code(), None);
+    }
+}
+
+#[test]
+fn a_process_that_does_not_leave_at_a_reload_is_killed_and_the_next_one_follows() {
+    let mut all = two();
+    assert_eq!(all.signal(HUP, at(60.0)), OnSignal::Reload);
+    assert_eq!(all.signals(at(60.0)), [(0, TERM)]);
+    assert_eq!(all.signals(at(105.0)), [(0, KILL)]);
+    assert_eq!(all.ended(0, -KILL, at(105.0), 1.0), OnExit::Reloaded);
+    start(&mut all, 0, 105.0);
+    all.ready(0, Duration::ZERO);
+    assert_eq!(all.signals(at(106.0)), [(1, TERM)]);
+}
+
+#[test]
+fn a_reload_with_broken_code_leaves_the_others_alone() {
+    let mut all = two();
+    assert_eq!(all.signal(HUP, at(5.0)), OnSignal::Reload);
+    assert_eq!(all.signals(at(5.0)), [(0, TERM)]);
+    assert_eq!(all.ended(0, 0, at(5.0), 1.0), OnExit::Reloaded);
+    for (now, pause) in [(5.0, 0.1), (6.0, 0.2), (7.0, 0.4)] {
+        start(&mut all, 0, now);
+        all.ends(0, "refused");
+        assert_eq!(all.ended(0, 2, at(now), 1.0), OnExit::Replace(at(pause)));
+        assert_eq!(all.signals(at(now)), []);
+    }
+    start(&mut all, 0, 8.0);
+    all.ready(0, Duration::ZERO);
+    assert_eq!(all.signals(at(8.0)), [(1, TERM)]);
+}
+
+#[test]
+fn a_stop_ends_a_reload() {
+    let mut all = two();
+    assert_eq!(all.signal(HUP, at(60.0)), OnSignal::Reload);
+    assert_eq!(all.signals(at(60.0)), [(0, TERM)]);
+    assert_eq!(all.signal(TERM, at(61.0)), OnSignal::Stop);
+    assert_eq!(all.signals(at(61.0)), [(0, TERM), (1, TERM)]);
+    assert_eq!(all.signal(HUP, at(62.0)), OnSignal::Ignore);
+    all.code_changed(at(62.0));
+    assert_eq!(all.signals(at(62.0)), []);
+    assert_eq!(all.ended(0, 0, at(62.0), 1.0), OnExit::Stopped);
+    assert_eq!(all.start(at(62.0)), None);
+}
+
+#[test]
+fn a_terminal_that_goes_away_stops_all() {
+    let mut all = of_two(SupervisorSettings { has_terminal: true, ..settings(2) });
+    assert_eq!(all.signal(libc::SIGUSR2, at(60.0)), OnSignal::Reload);
+    assert_eq!(all.signals(at(60.0)), [(0, TERM)]);
+    assert_eq!(all.signal(HUP, at(60.0)), OnSignal::Stop);
+    assert_eq!(all.signals(at(60.0)), [(0, TERM), (1, TERM)]);
+}
+
+#[test]
+fn code_that_has_changed_starts_all_again_at_once() {
+    let mut all = of_two(SupervisorSettings { await_changes: true, ..settings(2) });
+    assert_eq!(all.ended(1, 2, at(1.0), 1.0), OnExit::Await);
+    assert_eq!((all.start(at(3600.0)), all.wait(at(3600.0))), (None, None));
+    all.code_changed(at(3600.0));
+    assert_eq!(all.signals(at(3600.0)), [(0, TERM)]);
+    start(&mut all, 1, 3600.0);
+    assert_eq!(all.ended(0, 0, at(3601.0), 1.0), OnExit::Reloaded);
+    start(&mut all, 0, 3601.0);
+    // So does a reload.
+    assert_eq!(all.ended(0, 2, at(3602.0), 1.0), OnExit::Await);
+    assert_eq!(all.signal(HUP, at(3603.0)), OnSignal::Reload);
+    start(&mut all, 0, 3603.0);
+}

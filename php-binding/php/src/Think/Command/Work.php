@@ -1,0 +1,111 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Think\Command;
+
+use Duly\Cli;
+use Duly\Think\Work as Processes;
+use think\console\Command;
+use think\console\Input;
+use think\console\input\Option;
+use think\console\Output;
+
+/** `php think duly:work`: `duly-worker` for the jobs of this application. */
+class Work extends Command
+{
+    /** Options that `duly-worker` has, too, and their settings in `config/duly.php`. */
+    private const PASSED_ON = ['processes', 'max-jobs', 'memory', 'lease', 'grace', 'name'];
+
+    protected function configure(): void
+    {
+        $this->setName('duly:work')
+            ->setDescription('Run the jobs of duly; SIGHUP replaces the processes one by one, with the new code')
+            ->addOption('queue', null, Option::VALUE_REQUIRED, 'Queues in their order: orders,mail or orders=3,mail=1')
+            ->addOption('processes', null, Option::VALUE_REQUIRED, 'Number of processes')
+            ->addOption('max-jobs', null, Option::VALUE_REQUIRED, 'Replace a process after so many jobs')
+            ->addOption('memory', null, Option::VALUE_REQUIRED, 'Replace a process that uses more than so many MiB')
+            ->addOption('lease', null, Option::VALUE_REQUIRED, 'Seconds after which the jobs of a dead worker go on')
+            ->addOption('grace', null, Option::VALUE_REQUIRED, 'Seconds that running jobs may go on after a signal')
+            ->addOption('name', null, Option::VALUE_REQUIRED, 'Name of the workers')
+            ->addOption('tries', null, Option::VALUE_REQUIRED, 'How often a job of think-queue may run; 0: no limit')
+            ->addOption('delay', null, Option::VALUE_REQUIRED, 'Seconds until such a job that threw runs again');
+    }
+
+    protected function execute(Input $input, Output $output): int
+    {
+        if (!extension_loaded('duly')) {
+            $output->error('the PHP extension duly is not loaded: php think duly:install says how to get it');
+            return Cli::WRONG_USE;
+        }
+        putenv(Processes::VARIABLE . '=' . json_encode($this->whatProcessesNeed($input), JSON_THROW_ON_ERROR));
+        $arguments = [dirname(__DIR__) . '/bootstrap.php', ...$this->arguments($input)];
+        $program = dirname(__DIR__, 4) . '/bin/duly-worker';
+        if (function_exists('pcntl_exec') && is_file($program)) {
+            // The processes are forked: what this one has loaded of the application would be old after a reload.
+            pcntl_exec(PHP_BINARY, [...self::optionsOfPhp(), $program, ...$arguments]);
+        }
+        return (new Cli())->main($arguments);
+    }
+
+    /** @return array<string, mixed> */
+    private function whatProcessesNeed(Input $input): array
+    {
+        $jobs = [];
+        foreach (['tries', 'delay'] as $name) {
+            if ($input->getOption($name) !== null) {
+                $jobs[$name] = (int) $input->getOption($name);
+            }
+        }
+        return [
+            'root' => $this->app->getRootPath(),
+            'autoload' => $this->autoloader(),
+            'app' => $this->app::class,
+            'namespace' => $this->app->getNamespace(),
+            'jobs' => $jobs,
+        ];
+    }
+
+    private function autoloader(): string
+    {
+        $composer = 'Composer\Autoload\ClassLoader';
+        if (class_exists($composer, false)) {
+            $file = (string) (new \ReflectionClass($composer))->getFileName();
+            return dirname($file, 2) . '/autoload.php';
+        }
+        return $this->app->getRootPath() . 'vendor/autoload.php';
+    }
+
+    /** @return list<string> */
+    private function arguments(Input $input): array
+    {
+        $arguments = [];
+        foreach (array_filter(explode(',', (string) $input->getOption('queue'))) as $queue) {
+            $arguments[] = "--queue={$queue}";
+        }
+        foreach (self::PASSED_ON as $name) {
+            $value = $input->getOption($name) ?? ($name === 'processes' ? $this->processes() : null);
+            if ($value !== null) {
+                $arguments[] = "--{$name}={$value}";
+            }
+        }
+        return $arguments;
+    }
+
+    private function processes(): int
+    {
+        return (int) $this->app->config->get('duly.worker.processes', 1);
+    }
+
+    /**
+     * What stood before the script: `php -d memory_limit=1G think duly:work`.
+     *
+     * @return list<string>
+     */
+    private static function optionsOfPhp(): array
+    {
+        $line = explode("\0", rtrim((string) @file_get_contents('/proc/self/cmdline'), "\0"));
+        $script = array_search($_SERVER['argv'][0] ?? '', $line, true);
+        return is_int($script) && $script > 0 ? array_slice($line, 1, $script - 1) : [];
+    }
+}

@@ -1,0 +1,303 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Think;
+
+use Duly\Client;
+use Duly\Consumer;
+use Duly\Exception\LeaseLostException;
+use Duly\NewJob;
+use Duly\Queue;
+use think\App;
+use think\queue\event\JobExceptionOccurred;
+use think\queue\event\JobProcessed;
+use think\queue\event\WorkerStopping;
+
+/**
+ * duly as a connection of think-queue: `'type' => \Duly\Think\Connector::class` in `config/queue.php`.
+ *
+ * Settings: `queue` (default), `url`, `prefix`, `client` (as in `config/duly.php`, which counts where they are left
+ * out), `after_commit`, `unsettled` (`retry` or `ack`), `retry_after`, `lease`, `timeout`, `block_for`, `prefetch`.
+ */
+final class Connector extends \think\queue\Connector
+{
+    /** think-queue decides about retries; what reaches this number is no retry that it has wanted. */
+    private const MAX_RETRIES = 99_999;
+    /** So soon a signal is seen. */
+    private const SLICE_S = 0.25;
+    /** How long the end of a worker waits for the last outcomes. */
+    private const FAREWELL_S = 2.0;
+    private const ENDED = 'the process ended during its run';
+
+    private ?Client $client = null;
+    private ?Consumer $consumer = null;
+    /** @var list<string> the queues of the consumer */
+    private array $served = [];
+    private ?QueueWorker $worker = null;
+    /** The job that its worker runs. */
+    private ?Job $current = null;
+    private bool $listens = false;
+    private float $reportedAt = 0.0;
+
+    /** @param array<string, mixed> $settings */
+    public function __construct(private array $settings)
+    {
+    }
+
+    /** @param array<string, mixed>|null $config */
+    public static function __make($config): self
+    {
+        return new self($config ?? []);
+    }
+
+    /** @param ?string $queue */
+    public function size($queue = null): int
+    {
+        $counts = $this->queue($queue)->counts();
+        return $counts->ready + $counts->delayed + $counts->reserved;
+    }
+
+    /**
+     * @param object|string $job
+     * @param mixed $data
+     * @param ?string $queue
+     *
+     * @return string the id
+     */
+    public function push($job, $data = '', $queue = null): string
+    {
+        return $this->send($queue, $this->options($job, $data));
+    }
+
+    /**
+     * @param string $payload
+     * @param ?string $queue
+     * @param array<string, mixed> $options of `Duly\Queue::push`, such as `key` and `priority`
+     *
+     * @return string the id
+     */
+    public function pushRaw($payload, $queue = null, array $options = []): string
+    {
+        return $this->send($queue, $options + self::optionsOf((string) $payload));
+    }
+
+    /**
+     * @param int|float|string|\DateTimeInterface|\DateInterval $delay
+     * @param object|string $job
+     * @param mixed $data
+     * @param ?string $queue
+     *
+     * @return string the id
+     */
+    public function later($delay, $job, $data = '', $queue = null): string
+    {
+        return $this->send($queue, Delay::option($delay) + $this->options($job, $data));
+    }
+
+    /**
+     * @param iterable<object|string>|object|string $jobs
+     * @param mixed $data
+     * @param ?string $queue
+     */
+    public function bulk($jobs, $data = '', $queue = null): void
+    {
+        $jobs = is_object($jobs) && !is_iterable($jobs) ? [$jobs] : $jobs;
+        $new = [];
+        foreach (is_iterable($jobs) ? $jobs : [$jobs] as $job) {
+            $new[] = new NewJob(...$this->options($job, $data));
+        }
+        $this->dispatch(fn () => $this->queue($queue)->pushMany($new));
+    }
+
+    /**
+     * Waits on all queues of its worker at once, whichever is asked for, until there is a job or the worker is to end.
+     * For other programs it waits for `block_for` seconds.
+     *
+     * @param ?string $queue
+     */
+    public function pop($queue = null): ?Job
+    {
+        $this->worker = QueueWorker::calling($this->app, $this->worker);
+        $this->listen();
+        $this->finish();
+        if ($this->worker?->isLoop === true && function_exists('pcntl_alarm')) {
+            pcntl_alarm(0); // that of the job before, which would end an idle worker
+        }
+        $consumer = $this->consumer($this->worker?->queues ?? [$this->name($queue)]);
+        $until = microtime(true) + $this->patience();
+        do {
+            $job = $consumer->next(max(0.0, min(self::SLICE_S, $until - microtime(true))));
+            $this->report($consumer, $job === null);
+            if ($job !== null) {
+                return $this->current = new Job($this->app, $job, (string) $this->connection);
+            }
+            if ($this->worker?->isLoop === true && $this->worker->isToEnd()) {
+                // It would do so after a sleep of three seconds.
+                $this->worker->worker->stop();
+            }
+        } while (microtime(true) < $until);
+        return null;
+    }
+
+    /** How long `pop` waits, in seconds. */
+    private function patience(): float
+    {
+        return match ($this->worker?->isLoop) {
+            true => INF,
+            false => 1.0,
+            null => (float) ($this->settings['block_for'] ?? 0),
+        };
+    }
+
+    /** @param list<string> $queues */
+    private function consumer(array $queues): Consumer
+    {
+        $missing = array_diff($queues, $this->served);
+        if ($this->consumer === null || $missing !== []) {
+            $this->consumer?->close(self::FAREWELL_S);
+            $this->served = [...$this->served, ...array_values($missing)];
+            $options = array_filter([
+                'lease' => $this->settings['lease'] ?? null,
+                'timeout' => $this->worker?->timeout ?? $this->settings['timeout'] ?? null,
+                'prefetch' => $this->worker?->isLoop === true ? $this->settings['prefetch'] ?? null : 0,
+            ], static fn (mixed $value): bool => $value !== null);
+            $this->consumer = new Consumer($this->client(), $this->served, ...$options);
+        }
+        return $this->consumer;
+    }
+
+    private function client(): Client
+    {
+        $own = array_intersect_key($this->settings, ['url' => 0, 'prefix' => 0, 'client' => 0]);
+        return $this->client ??= $own === []
+            ? $this->app->make(Duly::class)->client()
+            : Duly::clientOf($own + $this->app->config->get('duly', []));
+    }
+
+    private function queue(?string $queue): Queue
+    {
+        return $this->client()->queue($this->name($queue));
+    }
+
+    private function name(?string $queue): string
+    {
+        return $queue ?: $this->settings['queue'] ?? 'default';
+    }
+
+    /** @return array<string, mixed> the arguments of `Duly\Queue::push` */
+    private function options(mixed $job, mixed $data): array
+    {
+        $payload = $this->createPayloadArray($job, $data);
+        $json = json_encode($payload);
+        if ($json === false) {
+            throw new \InvalidArgumentException('Unable to create payload: ' . json_last_error_msg());
+        }
+        return self::named($json, Payload::name($job), Payload::timeoutOf($payload));
+    }
+
+    /** @return array<string, mixed> the same of a payload that is written already */
+    private static function optionsOf(string $json): array
+    {
+        $payload = json_decode($json, true);
+        return self::named($json, Payload::nameOf($payload), Payload::timeoutOf($payload));
+    }
+
+    /** @return array<string, mixed> */
+    private static function named(string $json, ?string $name, ?float $timeout): array
+    {
+        $options = ['raw' => $json, 'maxRetries' => self::MAX_RETRIES];
+        $options += $name === null ? [] : ['name' => $name];
+        return $options + ($timeout === null ? [] : ['timeout' => $timeout]);
+    }
+
+    /**
+     * @param ?string $queue
+     * @param array<string, mixed> $options
+     */
+    private function send($queue, array $options): string
+    {
+        if (!$this->waitsForCommit()) {
+            return $this->queue($queue)->push(...$options);
+        }
+        // Its caller gets the id before it is pushed.
+        $options += ['id' => bin2hex(random_bytes(12))];
+        $this->dispatch(fn () => $this->queue($queue)->push(...$options));
+        return $options['id'];
+    }
+
+    private function waitsForCommit(): bool
+    {
+        return ($this->settings['after_commit'] ?? false) && $this->app->make(Duly::class)->isInTransaction();
+    }
+
+    private function dispatch(callable $push): void
+    {
+        $this->waitsForCommit() ? $this->app->make(Duly::class)->afterCommit($push) : $push();
+    }
+
+    /** Hears what becomes of the jobs that this connector has given to its worker. */
+    private function listen(): void
+    {
+        if ($this->listens) {
+            return;
+        }
+        $this->listens = true;
+        $this->app->event->listen(JobProcessed::class, function (JobProcessed $event): void {
+            $event->job === $this->current && $this->finish();
+        });
+        $this->app->event->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {
+            $event->job instanceof Job && $event->exception instanceof \Throwable
+                && $event->job->because($event->exception);
+        });
+        $this->app->event->listen(WorkerStopping::class, function (WorkerStopping $event): void {
+            // It kills itself with this status when its job has run for too long.
+            $this->end((int) $event->status === 1 ? 'it ran longer than its timeout' : self::ENDED);
+        });
+        register_shutdown_function(fn () => $this->end(self::ENDED));
+    }
+
+    /** The worker is done with the job that it had. A handler that neither deletes nor releases it leaves it to us. */
+    private function finish(): void
+    {
+        $job = $this->current;
+        $this->current = null;
+        if ($job !== null) {
+            Unsettled::settle($this->app, $job, $this->settings);
+        }
+    }
+
+    /** The process ends, perhaps in the middle of a run: by `exit`, a fatal error, or think-queue's alarm. */
+    private function end(string $why): void
+    {
+        $job = $this->current;
+        $this->current = null;
+        try {
+            try {
+                if ($job?->isUnsettled() === true) {
+                    // It is not given back like one that nobody has run: it may end the next process, too.
+                    $job->failFor($why, 0.0);
+                }
+            } catch (LeaseLostException) {
+                // It runs elsewhere, its time was over for duly, too, or this is a process that its handler has forked.
+            }
+            $this->consumer?->close(self::FAREWELL_S); // it may still have to say so
+        } catch (\Throwable $error) {
+            $this->app->log->record("duly: the worker ends: {$error->getMessage()}", 'error');
+        }
+        $this->consumer = null;
+        $this->served = [];
+    }
+
+    private function report(Consumer $consumer, bool $isIdle): void
+    {
+        $now = microtime(true);
+        if (!$isIdle && $now < $this->reportedAt + self::SLICE_S) {
+            return;
+        }
+        $this->reportedAt = $now;
+        foreach ($consumer->events() as $event) {
+            $this->app->log->record("duly: {$event['text']}", (string) $event['level']);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Think;
+
+use Duly\Exception\JobInterruptedException;
+use Duly\Fail;
+use Duly\Release;
+use Duly\Retry;
+use think\App;
+use think\helper\Arr;
+
+/**
+ * A job of duly as handlers of think-queue know it: `fire(Job $job, $data)`.
+ *
+ * think-queue decides about retries. Its `release` counts an attempt; a job that it fails ends in duly's `failed` with
+ * the reason.
+ */
+final class Job extends \think\queue\Job
+{
+    /** Why the job is released, if its handler threw. */
+    private ?\Throwable $thrown = null;
+    /** Whether its handler wants no other run. */
+    private bool $isFinal = false;
+    /** Whether its worker has interrupted it: what becomes of it is decided, as if the process had been killed. */
+    private bool $isInterrupted = false;
+    /** @var array<string, mixed> */
+    private array $payload;
+    /** Whether think-queue pushed it. */
+    private bool $isOfThinkQueue;
+
+    /**
+     * @param \Duly\Job $reserved what duly has reserved
+     * @param string $connection the connection of `config/queue.php`
+     */
+    public function __construct(App $app, public readonly \Duly\Job $reserved, string $connection)
+    {
+        $this->app = $app;
+        $this->connection = $connection;
+        $this->queue = $reserved->queue->name;
+        $data = $reserved->data();
+        $this->isOfThinkQueue = Payload::isOf($data, $reserved);
+        $this->payload = Payload::decoded($data, $reserved);
+    }
+
+    /**
+     * @param ?string $name
+     * @param mixed $default
+     */
+    public function payload($name = null, $default = null): mixed
+    {
+        return $name === null || $name === '' ? $this->payload : Arr::get($this->payload, $name, $default);
+    }
+
+    public function getJobId(): string
+    {
+        return $this->reserved->id;
+    }
+
+    public function attempts(): int
+    {
+        return $this->reserved->attempt;
+    }
+
+    public function getRawBody(): string
+    {
+        return Payload::of($this->reserved);
+    }
+
+    /** The job is done. think-queue deletes a failed job, too, just before it tells why: that waits for the reason. */
+    public function delete(): void
+    {
+        parent::delete();
+        if (!$this->hasFailed()) {
+            $this->reserved->ack();
+        }
+    }
+
+    /** @param \Throwable $e */
+    public function failed($e): void
+    {
+        try {
+            parent::failed($e);
+        } finally {
+            $this->reserved->fail($e, final: true);
+        }
+    }
+
+    /**
+     * The job runs again, which counts as an attempt.
+     *
+     * @param int|float|string|\DateTimeInterface|\DateInterval $delay seconds, or when
+     */
+    public function release($delay = 0): void
+    {
+        parent::release();
+        if (!$this->isInterrupted) {
+            $this->failFor($this->thrown ?? 'it was released by its handler', Delay::seconds($delay));
+        }
+    }
+
+    /** It runs again after so many seconds; at 0, a job that another program pushed waits as its policy says. */
+    public function failFor(string|\Throwable $why, float $after): void
+    {
+        $job = $this->reserved;
+        $options = $after > 0.0 || $this->isOfThinkQueue ? ['retryAfter' => $after] : [];
+        // think-queue has counted already, and wants another run.
+        $options += $job->attempts >= $job->maxRetries ? ['maxRetries' => $job->attempts + 1] : [];
+        $job->fail($why, ...$options);
+    }
+
+    /** @internal of `Duly\Think` */
+    public function because(\Throwable $thrown): void
+    {
+        $this->thrown = $thrown;
+    }
+
+    /** Whether its handler has said nothing of what becomes of it. */
+    public function isUnsettled(): bool
+    {
+        return !$this->isDeletedOrReleased() && !$this->hasFailed() && !$this->reserved->settled;
+    }
+
+    /**
+     * Also runs a `handle` as `duly:work` does; then the job is done when that returns.
+     *
+     * `Duly\Release`, `Duly\Retry` and `Duly\Fail` mean the same in all handlers.
+     */
+    public function fire(): void
+    {
+        try {
+            $handler = $this->getResolvedJob();
+            [, $method] = $this->getParsedJob();
+            if (method_exists($handler, $method)) {
+                parent::fire();
+                return;
+            }
+            Handler::call($this->app, $handler, 'handle', $this->reserved, $this->payload('data'));
+            $this->isDeletedOrReleased() || $this->delete();
+        } catch (Release $release) {
+            parent::release();
+            $this->reserved->release($release->after, $release->reason);
+        } catch (Retry $retry) {
+            parent::release();
+            $this->failFor($retry, (float) ($retry->after ?? 0));
+        } catch (Fail $fail) {
+            $this->isFinal = true;
+            throw $fail;
+        } catch (JobInterruptedException $interrupted) {
+            $this->isInterrupted = true;
+            throw $interrupted;
+        }
+    }
+
+    /** @return int|null */
+    public function maxTries()
+    {
+        return match (true) {
+            $this->isFinal => 1,
+            $this->isInterrupted => 0, // no limit: its next run begins with the check
+            default => parent::maxTries(),
+        };
+    }
+
+    /** @return int|null */
+    public function timeoutAt()
+    {
+        return $this->isInterrupted ? null : parent::timeoutAt();
+    }
+
+    /** @return array{string, string} */
+    protected function getParsedJob(): array
+    {
+        [$class, $method] = HandlerNames::resolve($this->app, (string) $this->payload('job'));
+        return [$class, $method ?? 'fire'];
+    }
+}

@@ -1,0 +1,139 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Think;
+
+use Duly\Exception\JobInterruptedException;
+use Duly\Failures;
+use Duly\RestartOn;
+use Duly\Worker;
+use think\App;
+use think\exception\Handle;
+
+/**
+ * Runs the jobs of `duly:work`: those of think-queue as its own worker does, and all others by their names.
+ *
+ * @internal of `Duly\Think`
+ */
+final class Jobs
+{
+    private ?\think\queue\Worker $queueWorker = null;
+    private RestartOn $restartOn;
+
+    /** @param array<string, mixed> $settings `tries`, `delay` and `restart_on` of `config/duly.php` */
+    public function __construct(private App $app, private Worker $worker, private array $settings)
+    {
+        $this->restartOn = new RestartOn();
+        $this->restartOn->add($settings['restart_on'] ?? []);
+    }
+
+    /** The handler of all names. */
+    public function run(mixed $data, \Duly\Job $job): mixed
+    {
+        if (Payload::isOf($data, $job)) {
+            $this->runOfThinkQueue($job);
+            return null;
+        }
+        [$handler, $method] = $this->handler($job);
+        if (Handler::isOfThinkQueue($handler, $method)) {
+            $this->runOfThinkQueue($job);
+            return null;
+        }
+        try {
+            return Handler::call($this->app, $handler, $method, $job, $data);
+        } catch (\Throwable $thrown) {
+            $this->endIfNecessary($thrown);
+            throw $thrown;
+        }
+    }
+
+    /** The failures of all jobs but those of think-queue, which reports its own. */
+    public function report(\Throwable $thrown, \Duly\Job $job): void
+    {
+        $handle = $this->app->make(Handle::class);
+        $handle->report($thrown);
+        if ((new \ReflectionMethod($handle, 'isIgnoreReport'))->invoke($handle, $thrown) === true) {
+            // A failed validation is nothing to report of a request; a job that fails by it is.
+            $text = Failures::job($job) . ' failed: ' . Failures::location($thrown);
+            $this->app->log->record("duly: {$text}", 'warning');
+        }
+    }
+
+    /** A job is in `failed`: its handler may have a method for that, `failed($data, $error)`, as in think-queue. */
+    public function failed(\Duly\Job $job, \Throwable $error): void
+    {
+        $data = $job->data();
+        if (Payload::isOf($data, $job) || $job->name === null) {
+            return; // think-queue has called it
+        }
+        [$class] = HandlerNames::resolve($this->app, $job->name);
+        if (method_exists($class, 'failed')) {
+            $this->app->make($class, [$data], true)->failed($data, $error);
+        }
+    }
+
+    /** @return array{object, string} */
+    private function handler(\Duly\Job $job): array
+    {
+        [$class, $method] = HandlerNames::resolve($this->app, $job->name ?? '');
+        if ($job->name === null || !class_exists($class)) {
+            $name = $job->name === null ? 'jobs without a name' : "the name '{$job->name}'";
+            $where = "jobs of config/duly.php, or the class {$class}";
+            throw new \LogicException("this application has no handler for {$name}: it needs an entry in {$where}");
+        }
+        $handler = $this->app->make($class, [$job->data()], true);
+        $method ??= method_exists($handler, 'handle') ? 'handle' : 'fire';
+        if (!method_exists($handler, $method)) {
+            throw new \LogicException("{$class} has no method {$method}()");
+        }
+        return [$handler, $method];
+    }
+
+    private function runOfThinkQueue(\Duly\Job $reserved): void
+    {
+        $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly');
+        try {
+            ['tries' => $tries, 'delay' => $delay] = $this->settings + ['tries' => 0, 'delay' => 0];
+            $this->queueWorker()->process($job->getConnection(), $job, $tries, $delay);
+        } catch (\Throwable $thrown) {
+            foreach (Failures::withCauses($thrown) as $error) {
+                if ($error instanceof JobInterruptedException) {
+                    throw $error;
+                }
+            }
+            // What becomes of the job is decided.
+            $this->app->make(Handle::class)->report($thrown);
+            $this->endIfNecessary($thrown);
+        }
+        Unsettled::settle($this->app, $job, $this->settings);
+    }
+
+    private function queueWorker(): \think\queue\Worker
+    {
+        if (!class_exists(\think\queue\Worker::class)) {
+            throw new \LogicException('the job was pushed by think-queue, which this application does not have');
+        }
+        if ($this->queueWorker === null) {
+            $this->app->event->listen(\think\queue\event\JobExceptionOccurred::class, static function ($event): void {
+                $event->job instanceof Job && $event->exception instanceof \Throwable
+                    && $event->job->because($event->exception);
+            });
+            $this->app->event->listen(\think\queue\event\JobFailed::class, function ($event): void {
+                // As `queue:work` does.
+                $job = $event->job;
+                $log = [$event->connection, $job->getQueue(), $job->getRawBody(), $event->exception];
+                $this->app->make('queue.failer')->log(...$log);
+            });
+        }
+        return $this->queueWorker ??= $this->app->make(\think\queue\Worker::class);
+    }
+
+    private function endIfNecessary(\Throwable $thrown): void
+    {
+        if (GoneAway::means($thrown) || $this->restartOn->means($thrown)) {
+            $this->app->log->record('duly: this worker ends, for a fresh one to go on', 'info');
+            $this->worker->stop();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests\Think;
+
+use Duly\Tests\Server;
+
+/** The examples of docs/php, in an application. */
+final class DocsTest extends ThinkTestCase
+{
+    /** Each says in a comment before it what it is. */
+    private const BLOCK = '/^ *<!-- not run: needs ThinkPHP; DocsTest (.*?) -->\n( *)```php\n(.*?)^ *```$/ms';
+
+    public function testThePageAboutThinkPhp(): void
+    {
+        $this->app->evaluate('think\facade\Db::table("orders")->insert(["id" => 42, "state" => "new"]);');
+        self::assertSame(3, $this->follow('thinkphp.md'));
+        $work = $this->start('duly:work', '--queue', 'default', '--processes', '2');
+        $work->hear('closed order 42');
+        $work->hear('closed order 44');
+        Server::until(fn (): bool => ($this->totals()['acked'] ?? 0) === 2, 'they are not acked');
+        self::assertSame(1, $this->totals()['cancelled']);
+        $states = 'echo json_encode(think\facade\Db::table("orders")->column("state", "id"));';
+        self::assertSame('{"42":"closed","44":"closed"}', $this->app->evaluate($states));
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function commands(): iterable
+    {
+        yield 'queue:work' => ['queue:work'];
+        yield 'duly:work' => ['duly:work'];
+    }
+
+    /** @dataProvider commands */
+    public function testThePageAboutThinkQueue(string $command): void
+    {
+        self::assertSame(4, $this->follow('think-queue.md'));
+        $work = $this->start($command, '--queue', 'default', '--tries', '3');
+        $work->hear('closed order 42');
+        $work->hear('closed order 44');
+        Server::until(fn (): bool => ($this->totals()['acked'] ?? 0) === 2, 'they are not acked');
+        self::assertSame(1, $this->queue->counts()->delayed);
+    }
+
+    /** Does what a page says, first the files and then what uses them, and gives how many of its examples there were. */
+    private function follow(string $page): int
+    {
+        $text = (string) file_get_contents(dirname(__DIR__, 2) . "/docs/php/{$page}");
+        preg_match_all(self::BLOCK, $text, $blocks, PREG_SET_ORDER);
+        $code = [];
+        foreach ($blocks as [, $what, $indent, $example]) {
+            $example = (string) preg_replace("/^{$indent}/m", '', $example);
+            if (str_starts_with($what, 'writes ')) {
+                $this->app->write(substr($what, strlen('writes ')), $example);
+            } else {
+                self::assertSame('runs it in the application', $what);
+                $code[] = $example;
+            }
+        }
+        foreach ($code as $example) {
+            self::assertSame('', $this->app->evaluate($example));
+        }
+        return count($blocks);
+    }
+}

@@ -1,0 +1,161 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests\Think;
+
+use Duly\Tests\Server;
+
+/** `php think duly:work`. */
+final class WorkTest extends ThinkTestCase
+{
+    public function testItRunsJobsOfThinkQueueAndOfAllOtherPrograms(): void
+    {
+        $this->app->evaluate('
+            use think\facade\Queue;
+            Queue::push("Close", ["order" => 1]);
+            Queue::later(new DateInterval("PT1S"), app\job\Close::class, ["order" => 2]);
+            Queue::push(new app\job\Command(3));
+            Queue::bulk(["close", "app\job\Close@fire"], ["order" => 4]);
+            duly()->push(["order" => 5], name: "order.named");
+        ');
+        // Such as a Python program.
+        $this->queue->push(['order' => 6], name: 'shop.orderClose');
+        $this->queue->push(['order' => 7], name: 'app\job\Handled');
+        $work = $this->start('duly:work', '--processes=2');
+        $this->app->hear('ran 2 attempt 1');
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        $said = preg_replace('/ pid \d+/', '', $this->app->notes());
+        foreach (['ran 1 attempt 1', 'command 3 duly', 'handled 5 5 order.named attempt 1 duly'] as $line) {
+            self::assertContains($line, $said);
+        }
+        self::assertCount(2, array_keys($said, 'ran 4 attempt 1', true));
+        self::assertContains('shop 6 6 shop.orderClose attempt 1 duly', $said);
+        self::assertContains('handled 7 7 app\job\Handled attempt 1 duly', $said);
+        self::assertSame([8, 0], [$this->totals()['acked'], $this->totals()['failed'] ?? 0]);
+    }
+
+    public function testAJobOfThinkQueueIsRetriedReleasedAndFailedAsThinkQueueDoesIt(): void
+    {
+        $this->app->evaluate('
+            use think\facade\Queue;
+            Queue::push("Close", ["order" => 1, "do" => ["throw-once not yet", "delete"]]);
+            Queue::push("Close", ["order" => 2, "do" => ["release 0"]]);
+            Queue::push("Close", ["order" => 3, "do" => ["throw no such order"]]);
+            Queue::push("Close", ["order" => 4, "do" => ["nothing"]]);
+        ');
+        $this->start('duly:work', '--tries=2');
+        $this->app->hear('ran 1 attempt 2');
+        $this->app->hear('ran 2 attempt 2');
+        $this->app->hear('failed 3 no such order');
+        $this->app->hear('failed 4 Close has been attempted too many times');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 2, 'they are not in failed');
+        $errors = array_map(static fn ($job): string => $job->error, $this->queue->peek('failed'));
+        sort($errors);
+        self::assertStringStartsWith('DomainException: no such order at ', $errors[0]);
+        self::assertStringContainsString('MaxAttemptsExceededException', $errors[1]);
+        self::assertStringContainsString('[0]not yet', $this->app->log());
+        self::assertStringContainsString('neither deleted nor released it: it runs again in 0.2 s', $this->app->log());
+        // think-queue's own table has them, too.
+        $count = '$all = app("queue.failer")->all(); echo count($all), " ", $all[0]["queue"];';
+        self::assertSame('2 default', $this->app->evaluate($count));
+    }
+
+    public function testHandlersAskByExceptionsAndFailuresAreReported(): void
+    {
+        foreach (['release', 'retry', 'fail', 'validate'] as $order => $then) {
+            $this->queue->push(compact('order', 'then'), name: 'order.named', maxRetries: $then === 'validate' ? 0 : 5);
+        }
+        $this->queue->push(1, name: 'no.such', maxRetries: 0);
+        $this->start('duly:work');
+        $this->app->hear('handled 0 0 order.named attempt 1 duly', times: 2);
+        $this->app->hear('handled 1 1 order.named attempt 2 duly');
+        $this->app->hear('failed 2 there is no such order');
+        $this->app->hear('failed 3');
+        $counts = fn (): int => $this->queue->counts()->failed;
+        Server::until(static fn (): bool => $counts() === 3, 'they are not in failed');
+        Server::until(fn (): bool => substr_count($this->app->log(), 'no.such') > 0, 'it is not in the log');
+        $log = $this->app->log();
+        self::assertStringContainsString('[0]there is no such order', $log);
+        // think reports no failed validation, which is the client's fault in a request.
+        self::assertMatchesRegularExpression('/duly: job .* failed: think.exception.ValidateException at /', $log);
+        self::assertStringContainsString("this application has no handler for the name 'no.such'", $log);
+        self::assertStringContainsString('the class app\job\no\Such', $log);
+    }
+
+    public function testALostDatabaseConnectionEndsTheProcessAndAFreshOneGoesOn(): void
+    {
+        $this->queue->push(['order' => 1, 'then' => 'gone'], name: 'order.named', retry: \Duly\RetryPolicy::fixed(0.1));
+        $this->app->replace('app/job/Handled.php', '{$job->attempt} "', '{$job->attempt} " . getmypid() . " "');
+        $this->start('duly:work');
+        $this->app->hear('handled 1 1 order.named attempt 2');
+        $pids = array_map(static fn (string $note): string => explode(' ', $note)[6], $this->app->notes());
+        self::assertCount(2, array_unique($pids), implode("\n", $this->app->notes()));
+    }
+
+    public function testAReloadRunsTheNewCode(): void
+    {
+        $this->queue->push(['order' => 1], name: 'order.named');
+        $work = $this->start('duly:work', '--processes=2');
+        $this->app->hear('handled 1 1');
+        $this->app->replace('app/job/Handled.php', 'note("handled', 'note("newly');
+        // It is loaded before any handler.
+        $this->app->replace('app/common.php', '"{$line}\n"', '"{$line} new\n"');
+        $work->signal(SIGHUP);
+        $work->hear('reloading');
+        $order = 1;
+        $goesNewly = function () use (&$order): bool {
+            $this->queue->push(['order' => ++$order], name: 'order.named');
+            $isNew = static fn (string $note): bool => preg_match('/^newly .* new$/', $note) === 1;
+            return count(array_filter(array_slice($this->app->notes(), -5), $isNew)) === 5;
+        };
+        Server::until($goesNewly, 'the old code goes on');
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+    }
+
+    public function testAJobThatKillsItsProcessComesBackAndCountsAsAnAttempt(): void
+    {
+        $this->app->evaluate('think\facade\Queue::push("Close", ["order" => 1, "do" => ["fatal"]]);');
+        $this->start('duly:work', '--tries=2');
+        $this->app->hear('failed 1 Close has been attempted too many times');
+        // The first lease that ends may be that of a job that had not started: it is not counted.
+        self::assertCount(3, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+    }
+
+    public function testAJobObjectHasItsOwnTimeoutAndTries(): void
+    {
+        $this->app->evaluate('think\facade\Queue::push(new app\job\Slow(1));');
+        $this->start('duly:work');
+        $this->app->hear('slow 1');
+        $this->app->hear('slow 1 has failed');
+        // The next run fails before it begins, as behind a kill.
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        self::assertSame(['slow 1', 'slow 1 has failed'], $this->app->notes());
+        self::assertStringContainsString('it ran longer than its timeout', $this->app->log());
+    }
+
+    public function testTheServerMayBeAway(): void
+    {
+        $this->useServerThatKeepsData();
+        $work = $this->start('duly:work');
+        $this->queue->push(['order' => 1], name: 'order.named');
+        $this->app->hear('handled 1 1');
+        $this->queue->push(['order' => 2], name: 'order.named', delay: 1);
+        $this->server->kill();
+        $work->hear('redis.sock');
+        $this->server->start();
+        $this->app->hear('handled 2 2');
+        self::assertSame(2, $this->totals()['acked']);
+        $this->server->close();
+    }
+
+    public function testWrongOptionsAreSaid(): void
+    {
+        $work = $this->start('duly:work', '--processes=none');
+        self::assertSame(2, $work->end());
+        self::assertStringContainsString("--processes must be 1 or more, not 'none'", $work->said());
+    }
+}

@@ -1,0 +1,7 @@
+<?php
+
+return [
+    'default' => 'file',
+    'level' => [],
+    'channels' => ['file' => ['type' => 'File', 'path' => '', 'single' => true]],
+];

@@ -1,0 +1,190 @@
+#!/usr/bin/env bash
+# Makes what a release consists of, in build/release/out: tools/release.sh --dry-run
+#
+# - for the PHP of this machine: the extension, linked against glibc 2.17, in an archive with the name that PIE looks for
+# - the source archive of the extension (package duly/ext), and that of the classes (duly/duly)
+# - the wheel (manylinux 2.17) and the source distribution for Python
+# - a bill of materials (CycloneDX) of the extension and of the module, and SHA256SUMS
+#
+# Each of these is tried: installed and used. It publishes nothing: .github/workflows/release.yml does that, for every PHP
+# and processor of its matrix, by calling this script with --php or --python in each job.
+#
+#     tools/release.sh --dry-run            all of it, as far as this machine can
+#     tools/release.sh --php | --python     only that part
+set -euo pipefail
+cd "$(dirname "$0")/.."
+command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
+root=$PWD
+work=$root/build/release
+out=$work/out
+target=${CARGO_TARGET_DIR:-$root/target}
+oldest_glibc=2.17
+cargo_cyclonedx=0.5.7
+
+say() { printf 'release: %s\n' "$*" >&2; }
+give_up() { say "$@"; exit 1; }
+
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+
+# One version, in one place: all others are compared with it.
+check_version() {
+    local found
+    found=$(php -r 'echo json_decode(file_get_contents("php-binding/composer.json"), true)["require"]["ext-duly"];')
+    [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/composer.json requires ext-duly $found"
+    grep -q "^## \[\(Unreleased\|$version\)\]" CHANGELOG.md || give_up "CHANGELOG.md has no heading for $version"
+    say "version $version"
+}
+
+tools() {
+    local lock=tools/release-requirements.lock venv=$work/venv
+    if ! cmp -s $lock "$venv/installed.lock"; then
+        say "installing $lock"
+        rm -rf "$venv"
+        "${PYTHON:-python3}" -m venv "$venv"
+        "$venv/bin/pip" install --quiet --disable-pip-version-check -r $lock
+        cp $lock "$venv/installed.lock"
+    fi
+    PATH="$venv/bin:$PATH"
+}
+
+# Of the libraries that a module is linked with, the newest glibc whose functions it calls.
+needed_glibc() { objdump -T "$1" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | sed 's/GLIBC_//'; }
+
+check_glibc() {
+    local needed
+    needed=$(needed_glibc "$1")
+    [ -n "$needed" ] || give_up "objdump finds no function of glibc in $1"
+    [ "$(printf '%s\n%s\n' "$needed" $oldest_glibc | sort -V | tail -n 1)" = $oldest_glibc ] ||
+        give_up "$1 needs glibc $needed, which is newer than $oldest_glibc"
+    say "$(basename "$1") needs glibc $needed"
+}
+
+# As PIE calls it: php_duly-0.1.0_php8.2-x86_64-linux-glibc.zip, with -zts for a PHP with threads.
+pie_name() {
+    # shellcheck disable=SC2016 # PHP's variables
+    php -r '
+        $libc = str_contains((string) @file_get_contents(PHP_BINARY), "ld-musl") ? "musl" : "glibc";
+        $arch = strtr(php_uname("m"), ["aarch64" => "arm64", "AMD64" => "x86_64"]);
+        printf("php_duly-%s_php%d.%d-%s-%s-%s%s", $argv[1], PHP_MAJOR_VERSION, PHP_MINOR_VERSION, $arch,
+            strtolower(PHP_OS_FAMILY), PHP_OS_FAMILY === "Linux" ? $libc : "bsdlibc", PHP_ZTS ? "-zts" : "");' "$version"
+}
+
+# Not `cargo zigbuild`: that gives zig's headers also to bindgen, whose libclang crashes on them. Only the link decides which
+# functions of glibc a module calls.
+linked_by_zig() {
+    local linker=$work/zig-cc variable
+    printf '#!/bin/sh\nexec cargo-zigbuild zig cc -- -target %s-linux-gnu.%s "$@"\n' "$(uname -m)" $oldest_glibc >"$linker"
+    chmod +x "$linker"
+    variable=CARGO_TARGET_$(triple | tr 'a-z-' 'A-Z_')_LINKER
+    env "$variable=$linker" "$@"
+}
+
+triple() { echo "$(uname -m)-unknown-linux-gnu"; }
+
+php_extension() {
+    local name module folder
+    name=$(pie_name)
+    case $name in
+    *-linux-glibc*)
+        say "building $name with glibc $oldest_glibc (minutes)"
+        linked_by_zig cargo build --quiet --release --locked -p duly-php --target "$(triple)"
+        module=$target/$(triple)/release/libduly_php.so
+        check_glibc "$module"
+        ;;
+    *)
+        say "building $name"
+        cargo build --quiet --release --locked -p duly-php
+        module=$target/release/libduly_php.so
+        [ -e "$module" ] || module=$target/release/libduly_php.dylib
+        ;;
+    esac
+    folder=$(mktemp -d)
+    cp "$module" "$folder/duly.so"
+    strip --strip-debug "$folder/duly.so" 2>/dev/null || strip -S "$folder/duly.so"
+    cp LICENSE-MIT LICENSE-APACHE "$folder"
+    (cd "$folder" && zip -qX "$out/$name.zip" duly.so LICENSE-MIT LICENSE-APACHE)
+    rm -rf "$folder"
+    try_php "$out/$name.zip"
+}
+
+# Unpacked elsewhere, loaded by a PHP without settings: a job is pushed, run and acked.
+try_php() {
+    local folder
+    folder=$(mktemp -d)
+    (cd "$folder" && unzip -q "$1")
+    # shellcheck disable=SC2016 # PHP's variables
+    php -n -d extension="$folder/duly.so" -r '
+        $queue = (new Duly\Client("embedded:" . $argv[1] . "/data"))->queue("orders");
+        $id = $queue->push(["order_id" => 42], name: "order.close");
+        $job = $queue->reserve(wait: 5);
+        exit($job !== null && $job->id === $id && $job->ack() === null && phpversion("duly") === $argv[2] ? 0 : 1);
+    ' "$folder" "$version" || give_up "$1 does not work in this PHP"
+    rm -rf "$folder"
+    say "$(basename "$1") works in PHP $(php -r 'echo PHP_VERSION;')"
+}
+
+# The workspace is whole, because Cargo.lock is that of the whole workspace.
+php_sources() {
+    local name=php_duly-$version-src folder
+    folder=$(mktemp -d)
+    git archive --format=tar --prefix="$name/" HEAD Cargo.toml Cargo.lock .cargo rustfmt.toml README.md \
+        LICENSE-MIT LICENSE-APACHE core console php-binding py-binding bench | tar -x -C "$folder"
+    cp php-binding/ext/composer.json "$folder/$name/composer.json"
+    tar --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tgz" -C "$folder" "$name"
+    # As PIE begins; that cargo builds it is a test of its own (php-tests/InstallTest.php).
+    (cd "$folder/$name/php-binding/ext" && phpize && ./configure) >"$work/configure.log" 2>&1 ||
+        give_up "phpize and configure fail in the source archive: see $work/configure.log"
+    rm -rf "$folder"
+    git archive --format=zip --prefix="duly-$version/" -o "$out/duly-$version-php-classes.zip" HEAD:php-binding composer.json bin php
+    say "$name.tgz and duly-$version-php-classes.zip"
+}
+
+python_packages() {
+    local wheel folder
+    say "building the wheel with glibc $oldest_glibc (minutes)"
+    VIRTUAL_ENV=$root/.venv .venv/bin/maturin build --quiet --release --locked --zig --compatibility "manylinux_${oldest_glibc/./_}" \
+        --out "$out"
+    VIRTUAL_ENV=$root/.venv .venv/bin/maturin sdist --quiet --out "$out"
+    wheel=$(ls "$out"/duly-"$version"-*.whl)
+    folder=$(mktemp -d)
+    (cd "$folder" && unzip -q "$wheel")
+    check_glibc "$(ls "$folder"/duly/_core*.so)"
+    .venv/bin/python -m venv "$folder/venv"
+    "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index "$wheel"
+    (cd "$folder/venv" && ./bin/python -c '
+import duly
+queue = duly.Client("embedded:data").queue("orders")
+pushed = queue.push({"order_id": 42}, name="order.close")
+job = queue.reserve(wait=5)
+assert job is not None and job.id == pushed
+job.ack()
+') || give_up "$wheel does not work"
+    rm -rf "$folder"
+    say "$(basename "$wheel") works"
+}
+
+bill_of_materials() {
+    if [ "$(cargo cyclonedx --version 2>/dev/null)" != "cargo-cyclonedx-cyclonedx $cargo_cyclonedx" ]; then
+        say "installing cargo-cyclonedx $cargo_cyclonedx (minutes)"
+        cargo install --quiet --locked "cargo-cyclonedx@$cargo_cyclonedx"
+    fi
+    cargo cyclonedx --quiet --format json --target "$(triple)" --override-filename sbom
+    local crate
+    for crate in php-binding py-binding; do
+        mv "$crate/sbom.json" "$out/duly-$version-$crate.cdx.json"
+    done
+    find . -name sbom.json -not -path './target/*' -delete
+    say "bills of materials"
+}
+
+[ "${1:-}" = --dry-run ] || [ "${1:-}" = --php ] || [ "${1:-}" = --python ] || { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+rm -rf "$out"
+mkdir -p "$out"
+check_version
+tools
+[ "$1" = --python ] || { php_extension; php_sources; }
+[ "$1" = --php ] || python_packages
+[ "$1" != --dry-run ] || bill_of_materials
+(cd "$out" && sha256sum -- * >SHA256SUMS)
+ls -l "$out" >&2
+say "nothing was published"
