@@ -4,8 +4,8 @@
     tools/house.py [checkout]
 
 It reads the files that git lists in a checkout, this one or an older one (`git worktree add <folder>
-<commit>`), so that two can be compared. Tests are left out everywhere. It finds functions by their indentation, which
-the formatters see to.
+<commit>`), so that two can be compared, and those that git does not know yet but would take. Tests are left out
+everywhere. It finds functions by their indentation, which the formatters see to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 IS_TEST = re.compile(
-    r"(^|/)(tests|model|examples|demo|conformance|(python|php)-tests)/|/tests\.rs$|core/src/(layers|every_order)\.rs|lint\.rs$"
+    r"(^|/)(tests|model|examples|demo|conformance|(python|php)-tests)/|/tests\.rs$|core/src/(layers|every_order)\.rs|script/(lint|heads)\.rs$"
 )
 LANGUAGES = {
     "Rust": "rs",
@@ -37,7 +37,8 @@ Graph = dict[str, set[str]]
 
 def read(root: pathlib.Path) -> dict[str, str]:
     """The files of the checkout that are no tests, without the tests in them."""
-    listed = subprocess.run(["git", "ls-files"], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(listing, cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
     endings = tuple(f".{ending}" for ending in LANGUAGES.values())
     names = [name for name in listed.splitlines() if name.endswith(endings) and not IS_TEST.search(name)]
     files = {name: (root / name).read_text() for name in names if (root / name).is_file()}
@@ -187,22 +188,28 @@ def assembled(files: dict[str, str], name: str, flags: dict[str, bool]) -> Itera
 
 def report_scripts(files: dict[str, str]) -> None:
     print(
-        "assembled scripts, lines and bytes behind the header: all of it, and a plain queue's usual text if it differs"
+        "assembled scripts, lines and bytes behind the header: all of it; a plain queue's usual text, if that differs;"
+        " and its full one, if that differs from the usual one"
     )
+    declared = "".join(text for name, text in files.items() if name.startswith("core/src/script/"))
+    kinds = dict(re.findall(r'= "([\w/]+)",\s*kind: \w+([^,]*),', declared))
     names = [name.removeprefix("core/lua/").removesuffix(".lua") for name in files if name.startswith("core/lua/")]
     for name in sorted(name for name in names if not name.startswith("lib/")):
-        sizes = []
-        for is_plain in (False, True):
-            flags = {"plain": is_plain, "usual": is_plain, "limited": not is_plain, "full": not is_plain}
-            lines = list(assembled(files, name, flags))
-            sizes.append(f"{len(lines):4} {sum(len(line) + 1 for line in lines):6,}")
-        print(f"  {name:20} {sizes[0]}{'   ' + sizes[1] if sizes[0] != sizes[1] else ''}")
+        has_shapes, has_extents = ("shapes" in kinds.get(name, ""), "extents" in kinds.get(name, ""))
+        texts = [
+            list(assembled(files, name, {"plain": plain, "usual": usual, "limited": not plain, "full": not usual}))
+            for plain, usual in ((False, False), (has_shapes, has_extents), (has_shapes, False))
+        ]
+        sizes = [f"{len(lines):4} {sum(len(line) + 1 for line in lines):6,}" for lines in texts]
+        differs = [True, texts[1] != texts[0], texts[2] != texts[1]]
+        columns = [size if shown else " " * len(size) for size, shown in zip(sizes, differs, strict=True)]
+        print(f"  {name:20} {'   '.join(columns)}".rstrip())
 
 
 FUNCTION = {
     "rs": r"(\s*)(?:(?:pub(?:\([^)]*\))?|async|const|unsafe|extern \"C\") )*fn (\w+)",
     "php": r"(\s*)(?:(?:final|private|protected|public|static|abstract) )*function (\w+)",
-    "lua": r"()local function ([\w.]+)",
+    "lua": r"(\s*)local function ([\w.]+)",
 }
 
 
@@ -222,9 +229,24 @@ def functions(name: str, text: str) -> Iterator[tuple[int, str]]:
             yield next(ends, at) - at + 1, f"{name}:{at + 1} {begins[2]}"
 
 
+def outside_of_functions(name: str, text: str) -> tuple[int, str]:
+    """How long the code of a Lua file is without its functions and its head."""
+    lines = text.splitlines()
+    head = next((at for at, line in enumerate(lines) if not line.startswith("-- ")), 0)
+    inside = sum(length for length, where in functions(name, text) if not is_indented(lines, where))
+    return len(lines) - head - inside, f"{name} outside of functions"
+
+
+def is_indented(lines: list[str], where: str) -> bool:
+    at = int(where.split(" ")[0].rsplit(":", 1)[1])
+    return lines[at - 1].startswith(" ")
+
+
 def report_longest(files: dict[str, str]) -> None:
-    print("longest functions:")
-    found = sorted((each for name, text in files.items() for each in functions(name, text)), reverse=True)
+    print("longest functions, and code of Lua outside of functions:")
+    found = [each for name, text in files.items() for each in functions(name, text)]
+    found += [outside_of_functions(name, text) for name, text in files.items() if name.endswith(".lua")]
+    found.sort(reverse=True)
     for length, where in found[:LONGEST_FUNCTIONS]:
         print(f"  {length:4} {where}")
     print(f"files of more than {LONGEST_FILE} lines:")

@@ -2,7 +2,7 @@
 """Takes each guard out of the scripts in turn and expects a test to notice.
 
     tools/mutants.py                  all of them
-    tools/mutants.py once reserve     those of these files
+    tools/mutants.py once reserve     those of these files, and of the files in these folders of the library
     tools/mutants.py --since COMMIT   those that the files of that commit do not have
     tools/mutants.py --write          writes docs/mutants.md
     tools/mutants.py --check          says whether that is as the marks are
@@ -111,9 +111,13 @@ def guard_of(path: pathlib.PurePath, lines: list[str], at: int, marked_at: int, 
 
 
 def name_of(path: pathlib.PurePath) -> str:
-    """As `core/src/script` calls the file: by its path, those of the library by their stems."""
+    """As `core/src/script` calls the file: by its path, those of the library without its folder."""
     name = path.relative_to(LUA.relative_to(ROOT)).with_suffix("").as_posix()
     return name.removeprefix("lib/")
+
+
+def is_of(guard: Guard, names: list[str]) -> bool:
+    return any(name in (guard.file, *guard.file.rsplit("/", 1)) for name in names)
 
 
 def guards_now() -> list[Guard]:
@@ -226,7 +230,7 @@ def main() -> None:
         return
     known = known_at(given.since) if given.since else set()
     chosen = [
-        guard for guard in guards if guard.change() not in known and (not given.files or guard.file in given.files)
+        guard for guard in guards if guard.change() not in known and (not given.files or is_of(guard, given.files))
     ]
     survivors = []
     with tempfile.TemporaryDirectory() as folder:

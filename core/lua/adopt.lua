@@ -3,12 +3,12 @@
 -- Replies: `adopted`, `known` (this batch is in), `behind <sequence>` (a later one of its lane is), `room <n>` (so many more jobs fit into
 --          `failed`, and nothing was done); or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
---- include: once
+--- include: call/once
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: jobs come into a queue of a newer format
 if refused then return refused end
---- include: clock, wake_one, wake
+--- include: call/clock, wake/one, wake/at
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` stores a batch by half
@@ -58,5 +58,5 @@ for i = first_item, #ARGV, 4 do
 end
 -- without: a batch is stored by each bridge that finds it in flight
 redis.call('HSET', adopted, lane, sequence)
---- include: pushed
+--- include: push/pushed
 return answer('adopted')

@@ -4,14 +4,14 @@
 --          next schedule fires if there is one}; or `format <n>`.
 -- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
 local noted_format = redis.call('HGET', meta, 'format')
---- include: newer_format
+--- include: call/newer_format
 -- without: a foreign type leaves a worker without what it says of itself
 redis.call('HLEN', worker_infos)
 -- without: a foreign type lets a worker be listed behind an error
 redis.call('ZCARD', unheard)
 local trimmed = redis.pcall('HGET', stats, 'trimmed')
 trimmed = type(trimmed) == 'string' and tonumber(trimmed) or 0
---- include: clock, allow_growing
+--- include: call/clock, call/allow_growing
 -- with `do`: a worker that has stopped is listed
 if life_ms > 0 then
   redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)
@@ -27,7 +27,7 @@ if #dead > 0 then
   -- without: what dead workers said stays for ever
   redis.call('HDEL', worker_infos, unpack(dead))
 end
---- include: unheard_line
+--- include: failed/unheard_line
 -- Reported once, to one worker, which logs it.
 local noted_reported, schedule_next = unpack(redis.call('HMGET', meta, 'trimmed_reported', 'schedule_next'))
 local reported = tonumber(noted_reported or 0)

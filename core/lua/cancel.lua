@@ -3,20 +3,20 @@
 -- Replies: one line a job: `<state it was in> <id>`, with `awaited ` in front if somebody may wait for its result, or `absent`;
 --          or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
---- include: once
+--- include: call/once
 -- without: a cancel sent again removes the job that was pushed since
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
---- include: routing, delayed_member, remove, resolve, keeps_result
+--- include: job/routing, job/delayed_member, job/remove, job/resolve, job/keeps_result
 local lines = {}
 local removed, left = 0, 0
 --- if limited
 local is_freed = false
 --- end
 for at = first_item, #ARGV do
-  local id = resolve(by, ARGV[at])
+  local id = resolve(ARGV[at])
   local state, record
   if id then state, record = remove(id) end
   if state then removed = removed + 1 end
@@ -32,15 +32,15 @@ end
 if removed > 0 then
   redis.pcall('HINCRBY', stats, 'cancelled', removed)
   if left > 0 then
-    --- include: shorten_line
+    --- include: failed/shorten_line
   end
   --- if limited
   if is_freed then
-    --- include: wake_one, place_freed
+    --- include: wake/one, limits/place_freed
   end
   --- end
 else
-  --- include: allow_growing
+  --- include: call/allow_growing
 end
 -- with `return removed > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy of a cancel removes the job that was pushed since
 return answer(table.concat(lines, '\n'))

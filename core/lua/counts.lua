@@ -4,7 +4,7 @@
 --          head record of each level's list and of what each name has parked, stats, limits, and of each
 --          its number, how many jobs have a place under it, what its rate has seen or ''}.
 -- Cost:    O(levels), and O(levels) a name with a limit.
---- include: clock
+--- include: call/clock
 local paused, format, stale_entries, limits = unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits'))
 -- with `-` for `redis.call('ZCARD', parked) -`: held back jobs are not counted
 local waiting = redis.call('ZCARD', parked) - tonumber(stale_entries or 0)
@@ -25,7 +25,7 @@ end
 local used = {}
 if limits then
   local limited
-  --- include: limits, usage
+  --- include: limits/limited, limits/usage
   for _, limit in ipairs(limited.list) do
     add_usage(used, limit)
     for digit in string.gmatch(passed_levels, '%d') do

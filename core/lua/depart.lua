@@ -4,7 +4,7 @@
 -- Replies: {sequence, or '' if there is nothing; the bridge's id for this queue; the state that they were in; `more` if the next call may find something; id, record,
 --          what came back, score or '' of each job}; or `fenced <token>` (a bridge with this token has been here), `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
---- include: meta
+--- include: call/meta
 if refused then return refused end
 local noted = redis.call('HMGET', departed, 'token', 'sequence', 'lane', 'state')
 local noted_token, sequence, noted_lane, noted_state = noted[1], noted[2], noted[3], noted[4]
@@ -12,7 +12,7 @@ local noted_token, sequence, noted_lane, noted_state = noted[1], noted[2], noted
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
 -- without: a foreign type under `departing` loses the jobs of a batch
 local waiting = redis.call('LLEN', departing)
---- include: allow_growing
+--- include: call/allow_growing
 redis.call('HSET', departed, 'token', token)
 -- without `and finished == sequence`: a late copy throws away a batch that is on its way
 if finished ~= '' and finished == sequence then
@@ -20,7 +20,7 @@ if finished ~= '' and finished == sequence then
   waiting = 0
 end
 local more = ''
---- include: clock
+--- include: call/clock
 local function next_sequence(least)
   sequence = string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1))
   noted_lane = noted_lane or lane
@@ -31,8 +31,8 @@ if waiting > 0 then
   -- without: behind a failover the bridge asks for the same batch without an end
   if not sequence or above ~= '' and tonumber(sequence) <= tonumber(above) then next_sequence(tonumber(above) or 0) end
 elseif cap > 0 then
-  --- include: routing, stale, fitting
-  --- include: head_of_state
+  --- include: job/routing, job/stale, job/fitting
+  --- include: purge/head_of_state
   local batch = {}
   local function forget(ids, set, members)
     local records = redis.call('HMGET', jobs, unpack(ids))
@@ -52,7 +52,7 @@ elseif cap > 0 then
     redis.call('HDEL', returned, unpack(ids))
     return redis.call('HDEL', jobs, unpack(ids))
   end
-  --- include: out_of_state
+  --- include: purge/out_of_state
   -- with `if removed > 0 then`: the bridge stops at entries that no longer count
   if seen > 0 then more = 'more' end
   if removed > 0 then

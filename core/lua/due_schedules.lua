@@ -5,8 +5,8 @@
 --          or `format <n>`.
 -- Cost:    O(log n) a schedule, at most `most` or `max_bytes`. Right when sent twice: the promise is a hint.
 local noted_format = redis.call('HGET', meta, 'format')
---- include: newer_format
---- include: clock
+--- include: call/newer_format
+--- include: call/clock, wake/promised
 local reply = { now_text, 0, -1 }
 local bytes = 0
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', schedule_due, '-inf', now_text, 'LIMIT', offset, most)) do
@@ -26,9 +26,8 @@ local next_ms = tonumber(head)
 local timer = tonumber(redis.call('HGET', meta, 'schedule_timer') or 0)
 reply[3] = next_ms * 1000 - now_us
 -- with `if true then`: all workers come back for each schedule
--- without `timer <= now or`: a broken promise lets schedules fire late
 -- without `promise ~= 1 and`: workers rely on a program that does not come back
-if promise ~= 1 and (timer <= now or next_ms < timer or timer == promise) then
+if promise ~= 1 and (timer == promise or nobody_comes(timer, next_ms)) then
   redis.call('HSET', meta, 'schedule_timer', head)
   reply[2] = next_ms
 end

@@ -3,7 +3,7 @@
 -- Replies: one list an id, of the first ids only if their records are larger than `max_bytes`; without ids {levels, stale
 --          entries as `meta` says, as they are or '' if there are too many to add up here, levels with a ready list}.
 -- Cost:    O(log n) an id, at most 250 ids; without ids O(1,000).
---- include: routing, delayed_member, examine_one
+--- include: job/routing, job/delayed_member, audit/examine_one
 if #ARGV < first_item then
   local sum = ''
   if redis.call('HLEN', stale) <= 1000 then

@@ -4,11 +4,11 @@
 -- Replies: one character a lease: `1` extended, `0` the lease was lost; or `format <n>`, `again`.
 -- Cost:    O(log n) a lease, at most 1,000 a call. Right when sent twice: the end is counted from now.
 local noted_format, last_token = unpack(redis.call('HMGET', meta, 'format', 'token'))
---- include: newer_format
--- with `clock` for `clock, allow_growing`: a server without memory lets leases end
---- include: clock, allow_growing
+--- include: call/newer_format
+-- with `call/clock` for `call/clock, call/allow_growing`: a server without memory lets leases end
+--- include: call/clock, call/allow_growing
 do
-  --- include: set_back
+  --- include: reserve/set_back
 end
 local flags = {}
 for at = first_item, #ARGV, 2 do

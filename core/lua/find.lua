@@ -3,8 +3,8 @@
 -- Replies: {} or {id, state, score or '', record, came back, token or '', now, paused, limits, and of the
 --          queue's and that of its name: number, how many jobs have a place under it, what its rate has seen or ''}.
 -- Cost:    O(log n).
---- include: clock, routing, delayed_member, state_of, resolve
-local id = resolve(by, ARGV[first_item])
+--- include: call/clock, job/routing, job/delayed_member, job/state_of, job/resolve
+local id = resolve(ARGV[first_item])
 local record = id and redis.call('HGET', jobs, id)
 if not record then return {} end
 local state, level = state_of(id, record)
@@ -16,7 +16,7 @@ local paused, limits = unpack(redis.call('HMGET', meta, 'paused', 'limits'))
 local used = {}
 if limits then
   local limited
-  --- include: limits, usage
+  --- include: limits/limited, limits/usage
   local _, _, _, _, name = routing(record)
   for _, limit in ipairs({ limited.by_number[0] or false, name and limited.by_name[name] or false }) do
     if limit then add_usage(used, limit) end

@@ -4,10 +4,10 @@
 --          for each slot; then a line `awaited <id>` for each job that was replaced and for whose result somebody may wait; or
 --          `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs and about 4 MiB a call. Right when sent twice: by then the next slot is another one.
---- include: meta
+--- include: call/meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: clock, wake_one, wake, routing, keeps_result, delayed_member, holder
+--- include: call/clock, wake/one, wake/at, job/routing, job/keeps_result, job/delayed_member, push/holder
 -- The reads that fail on a foreign type come before the first write, so that nothing fires by half.
 -- without: a foreign type under `schedule_due` fires a slot again and again
 redis.call('ZCARD', schedule_due)
@@ -60,7 +60,7 @@ while at <= #ARGV do
         line = 'skipped'
       else
         if holder then
-          --- include: remove, make_room
+          --- include: job/remove, push/make_room
         end
         redis.call('HSET', jobs, id, record)
         if key then redis.call('HSET', keys, key, id) end
@@ -78,7 +78,7 @@ while at <= #ARGV do
   end
   at = at + 6 + 3 * slots
 end
---- include: first_use, schedule_head
+--- include: call/first_use, schedule/head
 if stored > 0 then
   if some_large and not noted_large then redis.call('HSET', meta, 'large', '1') end
   -- without: a waiting worker does not hear of a job whose time has come
@@ -87,7 +87,7 @@ if stored > 0 then
 end
 --- if limited
 if is_freed then
-  --- include: place_freed
+  --- include: limits/place_freed
 end
 --- end
 return table.concat(lines, '\n') .. table.concat(awaited)

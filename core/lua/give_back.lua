@@ -2,7 +2,7 @@
 -- Moves:   gone, by way of `departing` -> delayed | ready | failed.
 -- Replies: how many jobs came back; or `fenced <token>` (a bridge with this token has been here), `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most as many as one `depart` takes out.
---- include: meta
+--- include: call/meta
 if refused then return refused end
 local noted_token, noted_sequence, state = unpack(redis.call('HMGET', departed, 'token', 'sequence', 'state'))
 -- without: a bridge whose lock was lost goes on beside another one
@@ -20,8 +20,8 @@ redis.call('ZCARD', delayed)
 redis.call('ZCARD', failed)
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list gives a batch back by half
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
---- include: allow_growing
---- include: clock, routing, delayed_member, wake_one, wake
+--- include: call/allow_growing
+--- include: call/clock, job/routing, job/delayed_member, wake/one, wake/at
 local some_ready, earliest = false, nil
 -- The newest first, so that the oldest is at the head in the end.
 for at = #entries - 3, 1, -4 do

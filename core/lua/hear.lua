@@ -5,12 +5,12 @@
 --          or `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
 local noted_format = redis.call('HGET', meta, 'format')
---- include: newer_format
+--- include: call/newer_format
 redis.call('HLEN', jobs)
 redis.call('ZCARD', failed)
 redis.call('HLEN', returned)
 redis.call('ZCARD', unheard)
---- include: clock, allow_growing
+--- include: call/clock, call/allow_growing
 
 -- ARGV from first_item: (id, claimed until, `1` if it is heard, `0` if its hook still runs, or `-` if it is given back) each. Sent
 -- twice, or behind the end of the claim: then the entry says another moment, and is another's. What is free has the moment 0.
@@ -38,7 +38,7 @@ for at = first_item, #ARGV, 3 do
   is_busy = is_busy or ARGV[at + 2] == '0'
 end
 
---- include: unheard_line
+--- include: failed/unheard_line
 if last > heard_to then
   local to = math.min(last, heard_to + 100)
   for number = heard_to + 1, to do

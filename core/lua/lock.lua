@@ -3,12 +3,12 @@
 -- Replies: {its token, or '' if another one has it; ms until it is free unless it is renewed; the server's time in ms};
 --          `given up` if this owner has given it up, or was too late to renew it.
 -- Cost:    O(1). Right when sent twice: its owner has it already, or has given it up.
---- include: clock
+--- include: call/clock
 local known = redis.call('HMGET', lock, 'owner', 'token', 'until', 'ttl', 'given_up')
 local holder, last_token, held_until, held_for, given_up = unpack(known, 1, 5)
 -- without: a late copy takes the lock for an owner that has given it up
 if given_up and string.find(given_up, owner, 1, true) then return 'given up' end
---- include: given_up
+--- include: lock/given_up
 local left = holder and tonumber(held_until) - now or 0
 -- with `if false then`: a lock lasts longer when the clock is set back
 if holder and left > tonumber(held_for) + 1 then

@@ -4,7 +4,6 @@
 --          key is not declared, and nobody else's: so it may be in a slot of another server, or not be permitted.
 -- Replies: the names, with a space between.
 -- Cost:    O(1), once a connection.
-local key = ARGV[1]
 local missing, is_missing = {}, {}
 local function miss(name, mark)
   missing[#missing + 1] = mark .. name

@@ -3,14 +3,14 @@
 -- Replies: `<removed> <entries looked at>`, and a line with the id of each removed job for whose result somebody may wait;
 --          or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
---- include: once
+--- include: call/once
 -- without: a purge sent again removes the jobs that came since
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
---- include: routing, stale, keeps_result, fitting
---- include: head_of_state
+--- include: job/routing, job/stale, job/keeps_result, job/fitting
+--- include: purge/head_of_state
 
 local awaited = {}
 local function forget(ids)
@@ -30,10 +30,10 @@ local function forget(ids)
   return removed
 end
 
---- include: out_of_state
+--- include: purge/out_of_state
 local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)
 if seen == 0 then
-  --- include: allow_growing
+  --- include: call/allow_growing
 end
 -- with `return seen > 0 and answer(reply) or reply`: a late copy of a purge removes the jobs that came since
 return answer(reply)

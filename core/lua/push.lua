@@ -2,10 +2,10 @@
 -- Moves:   nothing -> delayed | ready.
 -- Replies: `created`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(1) a ready job, O(log n) a delayed one; at most 1,000 jobs a call.
---- include: once
+--- include: call/once
 -- without: a push sent again puts the jobs in twice
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
 
@@ -25,19 +25,17 @@ if call_renew ~= '0' then
   last_item = kept
   -- with `if false then`: a push that the server has forgotten is refused
   if last_item < first_item then
-    --- include: allow_growing
+    --- include: call/allow_growing
     return answer('created')
   end
 end
 local entries = {}
 local at
 if due ~= '' then
-  --- include: clock, due, delayed_member
+  --- include: call/clock, push/due, job/delayed_member, wake/promised
   at = due_of(due)
-  local timer = tonumber(noted_timer or 0)
-  -- without `if at and timer > now and timer <= at then wake = nil end`: every delayed push wakes a worker
-  -- without `timer > now and`: a broken promise keeps workers asleep
-  if at and timer > now and timer <= at then wake = nil end -- somebody comes back by then
+  -- without: every delayed push wakes a worker
+  if at and not nobody_comes(tonumber(noted_timer or 0), at) then wake = nil end
   local at_text = string.format('%.0f', at or 0)
   for i = first_item, at and last_item or 0, 2 do
     entries[#entries + 1] = at_text
@@ -63,9 +61,9 @@ if type(added) == 'table' then
   for i = first_item, last_item, 2 do redis.call('HDEL', jobs, ARGV[i]) end
   return added
 end
---- include: first_use
+--- include: call/first_use
 if wake then
-  --- include: wake_one
+  --- include: wake/one
   wake_one()
 end
 redis.pcall('HINCRBY', stats, 'pushed', (last_item - first_item + 1) / 2)

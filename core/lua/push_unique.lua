@@ -4,13 +4,13 @@
 -- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, and then a line `awaited <id>` for each that
 --          was replaced and for whose result somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
---- include: once
+--- include: call/once
 -- without: a push sent again finds its own job as the duplicate
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: clock, due, wake_one, wake, routing, delayed_member, keeps_result, holder
+--- include: call/clock, push/due, wake/one, wake/at, job/routing, job/delayed_member, job/keeps_result, push/holder
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` leaves a record that nobody hands out
@@ -39,11 +39,11 @@ for i = first_item, #ARGV, 4 do
     line = (if_duplicate == 'keep' and 'kept ' or 'duplicate ') .. holder
   else
     if holder then
-      --- include: remove
+      --- include: job/remove
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       -- without: a replacement opens a full server to the jobs behind it
       if stored == 0 then redis.call('HSET', meta, 'format', 'FORMAT') end
-      --- include: make_room
+      --- include: push/make_room
     end
     redis.call('HSET', jobs, id, record)
     -- without: an imported job forgets how often it failed
@@ -67,7 +67,7 @@ for i = first_item, #ARGV, 4 do
 end
 local reply = table.concat(lines, '\n') .. table.concat(awaited)
 if stored == 0 then
-  --- include: allow_growing
+  --- include: call/allow_growing
   -- with `return reply`: a late copy stores the job whose caller had the answer that it is refused
   return answer(reply)
 end
@@ -79,10 +79,10 @@ if #earlier_results > 0 then
   -- without: a job that ends without a result has that of an earlier job of its id
   redis.call('DEL', unpack(earlier_results))
 end
---- include: pushed
+--- include: push/pushed
 --- if limited
 if is_freed then
-  --- include: place_freed
+  --- include: limits/place_freed
 end
 --- end
 return answer(reply)

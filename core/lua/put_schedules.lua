@@ -3,13 +3,13 @@
 -- Replies: a flag a schedule: `1`, or `0` if it was not as expected and nothing was done; or `superseded`, `forgotten`, `format <n>`,
 --          `levels <list>`.
 -- Cost:    O(log n) a schedule, at most 100 or about 4 MiB a call.
---- include: once
+--- include: call/once
 -- without: a late copy of a put brings a schedule back that was removed
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
---- include: clock
+--- include: call/clock, wake/promised
 -- The reads that fail on a foreign type come before the first write.
 -- without: a foreign type under `schedules` puts a schedule by half
 redis.call('HLEN', schedules)
@@ -43,12 +43,10 @@ for i = first_item, #ARGV, 5 do
     flags[#flags + 1] = '1'
   end
 end
---- include: first_use, schedule_head
+--- include: call/first_use, schedule/head
 local timer = tonumber(redis.call('HGET', meta, 'schedule_timer') or 0)
 -- with `if head then`: each put wakes a worker
--- without `timer <= now or`: a broken promise lets a new schedule fire late
--- without `or tonumber(head) < timer`: a schedule that fires sooner than those before it fires late
-if head and (timer <= now or tonumber(head) < timer) then
+if head and nobody_comes(timer, tonumber(head)) then
   -- A hint, as every wake-up. It says what it is for, and has room behind two that are for jobs.
   local waking = redis.pcall('LLEN', wake)
   -- with `true` for `waking < 3`: the wake list grows with every schedule

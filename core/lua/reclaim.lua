@@ -3,18 +3,18 @@
 -- Replies: `<how many were taken back> <1 if it stopped before its cap, else 0>`, and a line with the id of each job that failed and
 --          for whose result somebody may wait; or `format <n>`, `levels <list>`, `again`. The same moment twice moves nothing twice.
 -- Cost:    O(log n) a job, at most `reclaim_cap`, or 4 MiB of records.
---- include: meta
+--- include: call/meta
 -- without: jobs are taken back into levels and formats that the caller does not know
 if refused then return refused end
---- include: clock
+--- include: call/clock
 do
-  --- include: set_back
+  --- include: reserve/set_back
 end
 local reply, expired = {}
---- include: find_expired
+--- include: reserve/find_expired
 if #expired > 0 then
-  --- include: coming_back, reclaim_expired
-  --- include: wake_one
+  --- include: back/coming_back, back/reclaim_expired
+  --- include: wake/one
   wake_one()
 end
 local awaited = reply[2] and '\n' .. table.concat(reply[2], '\n') or ''

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: `1` renewed, `0` it is lost.
 -- Cost:    O(1). Right when sent twice: the end is counted from now.
---- include: clock
+--- include: call/clock
 -- with `false` for `redis.call('HGET', lock, 'owner') ~= owner`: who lost a lock renews it for its new holder
 if redis.call('HGET', lock, 'owner') ~= owner then return '0' end
 -- without: a server without memory lets locks end

@@ -2,7 +2,7 @@
 -- Moves:   by `mend`: an orphan -> ready | failed; a broken lease -> ready | failed; else only entries go or are corrected.
 -- Replies: `done`; `changed` (not touched); or `format <n>`. Right when sent twice: the second time the job has changed.
 -- Cost:    O(log n), and O(1,000) where an entry of a ready list must be seen.
---- include: meta
+--- include: call/meta
 if refused then return refused end
 
 if mend == 'levels' then
@@ -21,7 +21,7 @@ if mend == 'stale_total' then
   return 'done'
 end
 
---- include: clock, routing, delayed_member, examine_one, came_back, failed_set, note_unheard, wake_one, wake
+--- include: call/clock, job/routing, job/delayed_member, audit/examine_one, back/note, failed/set, failed/note_unheard, wake/one, wake/at
 -- ARGV: id, member of `delayed`, key, what the audit saw (15 texts), level, amount, distance from the list's end.
 local id, member, key = ARGV[first_item], ARGV[first_item + 1], ARGV[first_item + 2]
 for at, seen in ipairs(examine_one(id, member, key)) do

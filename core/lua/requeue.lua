@@ -3,13 +3,13 @@
 -- Replies: one line an id: `requeued`, `duplicate <id>` (its key belongs to another job now), `absent`, and `later` for all that are
 --          behind 4 MiB of records; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
---- include: once
+--- include: call/once
 -- without: a requeue sent again requeues the job that failed again since
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: jobs are requeued into levels and formats that the caller does not know
 if refused then return refused end
---- include: routing
+--- include: job/routing
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 -- without: a foreign type under `returned` loses the requeued jobs
 redis.call('HLEN', returned)
@@ -48,12 +48,12 @@ if requeued > 0 then
   redis.pcall('HINCRBY', stats, 'requeued', requeued)
   do
     local left = requeued
-    --- include: shorten_line
+    --- include: failed/shorten_line
   end
-  --- include: first_use, wake_one
+  --- include: call/first_use, wake/one
   wake_one()
 else
-  --- include: allow_growing
+  --- include: call/allow_growing
 end
 -- with `return requeued > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy requeues the job that failed since
 return answer(table.concat(lines, '\n'))

@@ -2,13 +2,13 @@
 -- Moves:   delayed -> delayed | ready; ready -> delayed.
 -- Replies: `moved <id>`; `reserved <id>` or `failed <id>` (not touched); `absent`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n).
---- include: once
+--- include: call/once
 -- without: a reschedule sent again moves the job that somebody else moved since
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: a job goes into levels and formats that the caller does not know
 if refused then return refused end
---- include: clock, due, routing, delayed_member, wake_one, wake, state_of, leave_waiting, resolve
+--- include: call/clock, push/due, job/routing, job/delayed_member, wake/one, wake/at, job/state_of, job/leave_waiting, job/resolve
 -- A foreign type under one of our keys stops it before the first write.
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list loses the rescheduled job
 for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
@@ -16,13 +16,13 @@ for used in string.gmatch(levels, '%d') do redis.call('LLEN', ready(used)) end
 if limits then redis.call('ZCARD', parked) end
 --- end
 local function not_touched(reply)
-  --- include: allow_growing
+  --- include: call/allow_growing
   -- with `return reply`: a late copy moves the job that was pushed since
   return answer(reply)
 end
 
 local value, due = ARGV[first_item], ARGV[first_item + 1]
-local id = resolve(by, value)
+local id = resolve(value)
 local record = id and redis.call('HGET', jobs, id)
 -- without: rescheduling what is not there stops the script
 if not record then return not_touched('absent') end

@@ -10,18 +10,18 @@
 local spares = ahead > 1
 -- without: what is fetched ahead after an outage counts as started
 if spares then ahead = ahead - 2 end
---- include: once
+--- include: call/once
 -- with `if false then`: a reserve sent again leases other jobs
 if earlier then
   -- without: a late copy of a reserve stops the script, or gives jobs to nobody
   if earlier == 'superseded' or earlier == 'forgotten' then return earlier end
-  --- include: clock, granted_again
+  --- include: call/clock, reserve/granted_again
   return reply
 end
---- include: meta
+--- include: call/meta
 -- without: a reserve passes over levels and formats that it does not know
 if refused then return refused end
---- include: clock, check_types, wake_one
+--- include: call/clock, reserve/check_types, wake/one
 
 local some_large = noted_large
 -- with `if false then`: a queue asks for sizes for ever
@@ -30,13 +30,13 @@ if some_large and live == 0 then
   some_large = nil
 end
 do
-  --- include: set_back
+  --- include: reserve/set_back
 end
 local reclaim_cap, expired = '100'
 local reply = { 'jobs', '', '', -1, 0, limits and 1 or 0 }
 -- with `do`: the first look after an outage charges the jobs of workers that live
 if not spares then
-  --- include: find_expired
+  --- include: reserve/find_expired
 end
 local some_ended = expired and #expired > 0
 --- if usual
@@ -46,22 +46,22 @@ if some_ended then return 'full' end
 --- end
 local flags, next_item, is_full
 if #ARGV >= first_item then
-  --- include: settle_acks
+  --- include: settle/acks
 end
 --- if full
 local has_others = flags and next_item <= #ARGV
 if has_others or some_ended then
-  --- include: coming_back
+  --- include: back/coming_back
   if has_others then
-    --- include: settle_others
+    --- include: settle/others
   end
   if some_ended then
     -- without 3 lines: a job that was settled in this call is taken back as well
     if flags then
-      --- include: find_expired
+      --- include: reserve/find_expired
     end
     if #expired > 0 then
-      --- include: reclaim_expired
+      --- include: back/reclaim_expired
     end
   end
 end
@@ -74,18 +74,18 @@ local promote_cap = 4 * want + 100
 -- without: an urgent job waits behind thousands that are due
 if #levels > 1 then promote_cap = math.max(promote_cap, 1000) end
 do
-  --- include: promote_due
+  --- include: reserve/promote_due
 end
 
 local paused = noted_paused == '1'
 --- if limited
---- include: within_limits
+--- include: reserve/within_limits
 --- else
 local asked = want
 --- end
---- include: next_token, take
+--- include: reserve/next_token, reserve/take
 if granted > 0 then
-  --- include: grant
+  --- include: reserve/grant
   return reply
 end
 -- Idle workers do not write each time that they look; but where a copy of this call may come late, it must find that the
@@ -99,10 +99,10 @@ if left_behind then
   -- without: a worker sleeps while a job is ready behind cancelled ones
   reply[4] = 0
   if is_kept then
-    --- include: allow_growing
+    --- include: call/allow_growing
     answer(settled .. '  ')
   end
   return reply
 end
---- include: none_granted
+--- include: reserve/none_granted
 return reply

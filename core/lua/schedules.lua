@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: {now, how many there are, name, state, definition, fires or '', name, ...}; those that are named and not there are left out.
 -- Cost:    O(log n) a schedule, at most `limit` or `max_bytes`.
---- include: clock
+--- include: call/clock
 local names = {}
 for at = first_item, #ARGV do names[#names + 1] = ARGV[at] end
 local is_page = #names == 0

@@ -3,34 +3,34 @@
 -- Replies: `ok`; `busy`: so many limits of names were taken away while their jobs run that there is no number left, and nothing
 --          was changed; or `superseded`, `forgotten`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
 -- Cost:    O(names); where a name is new, O(1,000) for the jobs that are reserved just now.
---- include: once
+--- include: call/once
 -- without: a limit that was replaced comes back with a late copy
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
 -- ARGV from first_item: (name, '' for the queue, and `<concurrency>;<jobs>:<us>`, with nothing where there is no limit) each.
 local live, is_new
 local unrated = {}
 -- without: a queue of a server without memory gets no limits
---- include: allow_growing
---- include: live_limits
+--- include: call/allow_growing
+--- include: limits/live
 if limits or first_item < #ARGV then
   -- without 3 lines: a foreign type under `reserved` sets limits by half
   redis.call('HLEN', jobs)
   redis.call('ZCARD', reserved)
   redis.call('ZCARD', parked)
-  --- include: merge_limits
+  --- include: limits/merge
   if not live then return answer('busy') end
 end
---- include: first_use
+--- include: call/first_use
 if live then
   write_limits(live[1])
   -- without: a rate of a name that was taken away counts starts when it comes again
   if #unrated > 0 then redis.call('HDEL', meta, unpack(unrated)) end
-  --- include: count_reserved
+  --- include: limits/count_reserved
 end
 -- without: nobody takes the jobs that a higher limit lets run
---- include: wake_one
+--- include: wake/one
 wake_one()
 return answer('ok')

@@ -3,24 +3,24 @@
 -- Replies: one character an outcome: `1` settled, `0` lease lost, `2` settled without what a full server
 --          does not keep (a result, a larger record); or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) an outcome, at most 1,000 a call.
---- include: once
+--- include: call/once
 -- without: the answer to an ack sent again says that the lease was lost
 if earlier then return earlier end
---- include: meta
+--- include: call/meta
 -- without: outcomes are written into levels and formats that the caller does not know
 if refused then return refused end
 local flags, next_item, is_full
---- include: settle_acks
+--- include: settle/acks
 if next_item <= #ARGV then
-  --- include: clock, wake_one, coming_back, settle_others
+  --- include: call/clock, wake/one, back/coming_back, settle/others
 end
 flags = table.concat(flags)
 if not string.find(flags, '[12]') then
-  --- include: allow_growing
+  --- include: call/allow_growing
 --- if limited
 else
   -- without: a place that is given back stays empty for a second
-  --- include: wake_one, place_freed
+  --- include: wake/one, limits/place_freed
 --- end
 end
 return answer(flags)

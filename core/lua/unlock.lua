@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: `1` it was held, `0` it was not, or is lost.
 -- Cost:    O(1). Right when sent twice: it is given up already, and what was answered is known.
---- include: clock
+--- include: call/clock
 -- As in `allow_growing`. It is the lock's key, so that each call has as few as it can: while a slot moves, servers refuse a call of
 -- which one key is there and another is not.
 -- without: a server without memory keeps locks until their time is over
@@ -12,7 +12,7 @@ local holder, held_until, given_up = unpack(known, 1, 3)
 local at = string.find(given_up or '', owner, 1, true)
 -- without: who sends a release again hears that the lock was lost
 if at then return string.sub(given_up, at - 1, at - 1) == '+' and '1' or '0' end
---- include: given_up
+--- include: lock/given_up
 -- with `true` for `holder == owner`: who lost a lock gives up that of its new holder
 local is_held = holder == owner
 local left = holder and not is_held and math.max(0, tonumber(held_until) - now) or 0

@@ -12,7 +12,7 @@ if not format or format == 'FORMAT' then return 'ok' end
 -- without: a queue of a newer format is spoilt
 if format ~= '1' then return 'format ' .. format end
 -- without: a full server's queue with limits can be neither drained nor reserved from
---- include: allow_growing
+--- include: call/allow_growing
 
 local lines = {}
 local function add(number, most, jobs, us, name)

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: {id, info or '', id, ...}, the first to be taken for dead first.
 -- Cost:    O(n) for n workers, 1,000 at most.
---- include: clock
+--- include: call/clock
 local reply = {}
 -- with `'-inf'` for `'(' .. now_text`: dead workers are listed
 local alive = redis.call('ZRANGEBYSCORE', workers, '(' .. now_text, '+inf', 'LIMIT', 0, 1000)

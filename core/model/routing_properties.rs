@@ -67,7 +67,7 @@ fn ask(server: &mut Server, records: &[Vec<u8>]) -> Vec<Lua> {
            all[i] = {{ unreadable and '0' or '1', level, string.format('%.0f', max_retries), key and '1' or '0', key or '', name or '' }}\n\
          end\n\
          return all",
-        include_str!("../lua/lib/routing.lua")
+        include_str!("../lua/lib/job/routing.lua")
     );
     let mut pipeline = redis::pipe();
     pipeline.cmd("EVAL").arg(text).arg(0);

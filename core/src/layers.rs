@@ -1,4 +1,5 @@
-//! The layers of the crate, each a module with its folder: a layer uses itself and those before it, and nothing else.
+//! The layers of the crate, each a module with its folder: a layer uses itself and those before it, and nothing else; and its own file
+//! is the only way in.
 
 use std::fs;
 use std::path::Path;
@@ -19,6 +20,8 @@ const LAYERS: [&str; 14] = [
     "worker",
     "blocking",
 ];
+/// Collections of small files, which others name themselves (`value::time::Millis`).
+const OPEN: [&str; 3] = ["value", "format", "process"];
 /// They alone speak with the `redis` package.
 const SPEAK_REDIS: [&str; 2] = ["script", "connection"];
 /// Modules of tests, which may look at everything.
@@ -75,4 +78,56 @@ fn an_import_that_goes_up_is_found() {
     assert_eq!(forbidden("queue", code), ["worker", "Error", "redis"]);
     assert_eq!(forbidden("connection", "use crate::{worker, value};"), [""]);
     assert_eq!(forbidden("script", "#[cfg(test)]\nmod lint;\nuse crate::queue::Queue;"), ["queue"]);
+}
+
+/// The modules that the file of a layer gives out as they are.
+fn open_modules(code: &str) -> Vec<&str> {
+    let declared = code.lines().filter_map(|line| line.strip_prefix("pub"));
+    let declared = declared.map(|line| line.trim_start_matches("(crate)").trim_start());
+    declared.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
+}
+
+#[test]
+fn the_file_of_a_layer_is_the_only_way_in() {
+    // No layer is above the last one, whose modules are for the bindings.
+    for layer in LAYERS[..LAYERS.len() - 1].iter().filter(|layer| !OPEN.contains(layer)) {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(layer).with_extension("rs");
+        let code = fs::read_to_string(path).unwrap();
+        let open = open_modules(&code);
+        assert!(open.is_empty(), "{layer} lets others into {open:?}");
+    }
+    assert_eq!(open_modules("mod a;\npub mod b;\npub(crate) mod c;\npub(super) mod d;\npub use e;"), ["b", "c"]);
+}
+
+/// Begins the table in which a file says what is in its folder.
+const TABLE: &str = "//! | file | duty |";
+
+/// The files that a file's table of them lacks.
+fn missing_in_table(path: &Path) -> Vec<String> {
+    let code = fs::read_to_string(path).unwrap();
+    if !code.contains(TABLE) {
+        return Vec::new();
+    }
+    let rows: Vec<&str> = code.lines().filter(|line| line.starts_with("//! | `")).collect();
+    let files = fs::read_dir(path.with_extension("")).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let names = files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned());
+    names.filter(|name| !rows.iter().any(|row| row.contains(&format!("`{name}.rs`")))).collect()
+}
+
+#[test]
+fn a_table_of_files_has_each_of_them() {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut tables = 0;
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            tables += usize::from(fs::read_to_string(&path).unwrap().contains(TABLE));
+            let missing = missing_in_table(&path);
+            assert!(missing.is_empty(), "the table of {} lacks {missing:?}", path.display());
+        }
+    }
+    assert!(tables > 2);
 }

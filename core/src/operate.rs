@@ -319,7 +319,7 @@ impl Part {
                 self.wake_waiters("reclaim", &now.awaited).await;
             }
             taken += now.taken;
-            if now.taken < ROUND as u64 && !now.is_cut {
+            if now.taken < ROUND as u64 && !now.is_unfinished {
                 return Ok(taken);
             }
         }

@@ -5,7 +5,7 @@
 mod client;
 mod combine;
 mod event;
-pub(crate) mod held_pulls;
+mod held_pulls;
 mod job;
 mod known_queues;
 mod lease;
@@ -32,6 +32,7 @@ pub(crate) use client::client_closed;
 pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
 pub use event::ClientEvent;
 pub(crate) use event::Listener;
+pub(crate) use held_pulls::{HeldPulls, KeptFailure, KeptMessage, LatePull, Pulled};
 pub use job::Job;
 pub(crate) use lease::check_lease;
 pub use lease::{DEFAULT_LEASE, MAX_LEASE, lease_from_seconds};

@@ -213,7 +213,7 @@ impl Topic {
     /// be sent; after a `Timeout` it may have been.
     pub async fn publish<T: Serialize + ?Sized>(&self, data: &T) -> Result<Published, Error> {
         let data = Data::from_serialize(data, self.part.client.shared.max_data_bytes);
-        self.publish_all(&[data.map_err(|error| self.error(error, "publish"))?]).await
+        self.publish_all(&[data.map_err(self.during("publish"))?]).await
     }
 
     /// Publishes messages, in order and without others between, 1 to 1,000 of at most 4 MiB together.
@@ -236,7 +236,7 @@ impl Topic {
                 PublishMessages { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
             self.part.run(publish.with(data.iter().map(Data::as_bytes))).await
         };
-        let reply = published.await.map_err(|error| self.error(error, "publish"))?;
+        let reply = published.await.map_err(self.during("publish"))?;
         Ok(Published { ids: reply.ids, cut_off: reply.cut_off })
     }
 
@@ -267,7 +267,7 @@ impl Topic {
             self.part.client.note_topic(member, self.name(), false).await?;
             Ok(made)
         };
-        subscribed.await.map_err(|error| self.error(error, "subscribe"))
+        subscribed.await.map_err(self.during("subscribe"))
     }
 
     /// Ends a membership: what it has pulled and not acked goes to the others of its subscription, and with the last member the
@@ -291,31 +291,33 @@ impl Topic {
             }
             Ok(was != UnsubscribeReply::Stranger)
         };
-        unsubscribed.await.map_err(|error| self.error(error, "unsubscribe"))
+        unsubscribed.await.map_err(self.during("unsubscribe"))
     }
 
     /// Notes that a member has read these messages, by their ids. Gives how many of them were not acked before.
     ///
     /// Errors: as [`Self::pull`]. It may be sent again.
     pub async fn ack<I: AsRef<str> + Sync>(&self, member: &str, ids: &[I]) -> Result<u64, Error> {
-        name::check_topic(member).map_err(|error| self.error(error, "ack"))?;
+        name::check_topic(member).map_err(self.during("ack"))?;
         let tag = self.part.client.shared.pulls.tag(member, self.name());
         self.ack_of(member, &tag.unwrap_or_default(), ids).await
     }
 
     /// `tag`: the subscription that has pulled them. A late copy of this call must not ack what a newer one has pulled.
     async fn ack_of<I: AsRef<str> + Sync>(&self, member: &str, tag: &str, ids: &[I]) -> Result<u64, Error> {
-        let mut acked = 0;
-        for ids in ids.chunks(MAX_PUBLISH) {
-            let ids = ids.iter().map(AsRef::as_ref);
-            if let Some(bad) = ids.clone().find(|id| !is_id(id)) {
-                return Err(self.error(Error::invalid(format!("'{bad}' is not the id of a message")), "ack"));
+        let acked = async {
+            let mut acked = 0;
+            for ids in ids.chunks(MAX_PUBLISH) {
+                let ids = ids.iter().map(AsRef::as_ref);
+                if let Some(bad) = ids.clone().find(|id| !is_id(id)) {
+                    return Err(Error::invalid(format!("'{bad}' is not the id of a message")));
+                }
+                let ack = Ack { member: member.to_owned(), tag: tag.to_owned() }.with(ids.map(str::as_bytes));
+                acked += member_only(member, self.part.run(ack).await?)?;
             }
-            let ack = Ack { member: member.to_owned(), tag: tag.to_owned() }.with(ids.map(str::as_bytes));
-            let reply = self.part.run(ack).await.map_err(|error| self.error(error, "ack"))?;
-            acked += self.member_only(member, reply, "ack")?;
-        }
-        Ok(acked)
+            Ok(acked)
+        };
+        acked.await.map_err(self.during("ack"))
     }
 
     /// How much is here, who reads it, and how far each is.
@@ -340,66 +342,68 @@ impl Topic {
         let set = async {
             bounds.check()?;
             let Bounds { age, messages, bytes } = bounds;
-            self.part.run(Bound { max_age_ms: whole_ms(age), max_messages: messages, max_bytes: bytes }.with([])).await
+            let bound = Bound { max_age_ms: whole_ms(age), max_messages: messages, max_bytes: bytes };
+            self.part.run(bound.with([]).during("set_bounds")).await
         };
-        set.await.map_err(|error| self.error(error, "set_bounds"))
+        set.await.map_err(self.during("set_bounds"))
     }
 
     /// Removes the topic with its messages, subscriptions and bounds; its members hear that they have not subscribed.
     ///
     /// Errors: those of any call.
     pub async fn delete(&self) -> Result<(), Error> {
-        self.part.run(DeleteTopic {}.with([])).await.map_err(|error| self.error(error, "delete"))
+        self.part.run(DeleteTopic {}.with([])).await.map_err(self.during("delete"))
     }
 
     async fn examine(&self, operation: &'static str) -> Result<TopicReply, Error> {
         let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
         let examine = ExamineTopic { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
-        self.part.run(examine.with([])).await.map_err(|error| self.error(error, operation))
-    }
-
-    fn member_only<T>(&self, member: &str, reply: Membership<T>, operation: &'static str) -> Result<T, Error> {
-        match reply {
-            Membership::Member(reply) => Ok(reply),
-            Membership::CutOff(reply) => Err(self.cut_off(member, &reply, operation)),
-            Membership::Stranger => Err(self.stranger(member, operation)),
-        }
-    }
-
-    fn stranger(&self, member: &str, operation: &'static str) -> Error {
-        let message = format!("'{member}' is no member: subscribe first");
-        self.error(Error::new(ErrorKind::NotFound, message), operation)
+        self.part.run(examine.with([]).during(operation)).await.map_err(self.during(operation))
     }
 
     fn slot(&self) -> u16 {
         self.part.shared.keys.slot()
     }
 
-    fn cut_off(&self, member: &str, reply: &CutOffReply, operation: &'static str) -> Error {
-        let CutOffReply { subscription, at, first, last } = reply;
-        let message = format!(
-            "the subscription '{subscription}' of '{member}' has lost {} messages ({first} to {last}) that it had not read, \
-             by the topic's bounds, since {}: subscribe again, from earliest to go on with what is left (the default, \
-             latest, skips it)",
-            last.saturating_sub(*first).saturating_add(1),
-            at.as_seconds()
-        );
-        self.error(Error::new(ErrorKind::CutOff, message), operation)
+    /// Says of an error what was done, and to which topic.
+    fn during(&self, operation: &'static str) -> impl Fn(Error) -> Error {
+        move |error| explained(error).during(operation).of_topic(self.name())
     }
+}
 
-    fn error(&self, error: Error, operation: &'static str) -> Error {
-        let has_no_group = |said: &dyn std::error::Error| said.to_string().contains("NOGROUP");
-        let error = if error.kind() == ErrorKind::Internal
-            && std::error::Error::source(&error).is_some_and(has_no_group)
-        {
-            let message = "the consumer group of a subscription is gone, and duly did not remove it: unsubscribe its members, and \
-                           subscribe again";
-            Error::new(ErrorKind::Corrupt, message).caused_by(error)
-        } else {
-            error
-        };
-        error.during(operation).of_topic(self.name())
+fn member_only<T>(member: &str, reply: Membership<T>) -> Result<T, Error> {
+    match reply {
+        Membership::Member(reply) => Ok(reply),
+        Membership::CutOff(reply) => Err(cut_off(member, &reply)),
+        Membership::Stranger => Err(stranger(member)),
     }
+}
+
+fn stranger(member: &str) -> Error {
+    Error::new(ErrorKind::NotFound, format!("'{member}' is no member: subscribe first"))
+}
+
+fn cut_off(member: &str, reply: &CutOffReply) -> Error {
+    let CutOffReply { subscription, at, first, last } = reply;
+    let message = format!(
+        "the subscription '{subscription}' of '{member}' has lost {} messages ({first} to {last}) that it had not read, \
+         by the topic's bounds, since {}: subscribe again, from earliest to go on with what is left (the default, \
+         latest, skips it)",
+        last.saturating_sub(*first).saturating_add(1),
+        at.as_seconds()
+    );
+    Error::new(ErrorKind::CutOff, message)
+}
+
+/// What it means that a consumer group is gone.
+fn explained(error: Error) -> Error {
+    let has_no_group = |said: &dyn std::error::Error| said.to_string().contains("NOGROUP");
+    if error.kind() != ErrorKind::Internal || !std::error::Error::source(&error).is_some_and(has_no_group) {
+        return error;
+    }
+    let message = "the consumer group of a subscription is gone, and duly did not remove it: unsubscribe its members, and \
+                   subscribe again";
+    Error::new(ErrorKind::Corrupt, message).caused_by(error)
 }
 
 /// `<ms>-<number>`

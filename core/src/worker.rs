@@ -12,7 +12,9 @@
 //! | `consumer.rs` | gives jobs to an owner that pulls them |
 //! | `run_outcome.rs` | what is to become of a job, noted until its run has ended |
 //! | `run_words.rs` | what the log says of a run that has ended |
-//! | `prefetch.rs` | how many jobs to fetch ahead |
+//! | `prefetch.rs`, `appetite.rs` | how many jobs to fetch ahead, and how many bytes of them at once |
+//! | `wakes.rs` | waits for wake-ups, beside the loop |
+//! | `past.rs` | which errors of a call a worker outlasts |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | reports to the queues that the worker is alive |
 //! | `sync_schedules.rs` | stores the schedules that it was given, at its start |

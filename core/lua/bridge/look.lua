@@ -1,11 +1,9 @@
 -- A page of another queue's jobs, which takes none of them.
+-- Moves:   nothing.
 -- Keys:    the other queue's list or sorted set; with `held` also the key that has its jobs.
 -- Replies: {how many entries were read, 0 if there are no more; each job, from a sorted set with its score}.
 -- Cost:    O(log n + from) and O(1) an entry: at most `most`, and no more after `most_bytes`.
-local source, companion = KEYS[1], KEYS[2]
-local order, held, grace_s = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local from, most, most_bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
---- include: old_page
+--- include: bridge/old_page
 local reply, seen, bytes = { 0 }, 0, 0
 repeat
   local entries = page(from + seen, math.min(16, most - seen))

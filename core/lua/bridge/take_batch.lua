@@ -1,15 +1,12 @@
 -- The next batch of a lane: jobs of another queue go out of its list or sorted set into a list of the bridge, under a sequence that
 -- rises, and stay there until a later call says that the batch is in. Jobs of it that duly cannot take over go back to the other queue.
+-- Moves:   the other queue's key -> in flight -> gone, or back to that key.
 -- Keys:    the other queue's list or sorted set; the bridge's list and its hash, both of this lane alone; with `held` also the key that
 --          has the jobs.
 -- Replies: {sequence, or '' if there is nothing; the lane's id; how many that went back lie before this batch; `more` if the next call
 --          may find something; how many entries this bridge has dropped so far, because they name no job; the entries of the batch, from
 --          a sorted set each with its score}; or `fenced <token>`: a bridge with this token has been here.
 -- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; in a list O(those that went back), too.
-local source, in_flight, state, companion = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, finished, lane, order = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local most, most_bytes, above = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local held, grace_s, kept = ARGV[8], tonumber(ARGV[9]), ARGV[10]
 local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark', 'dropped')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
 local kept_before, mark, dropped = tonumber(noted[4] or 0), noted[5], tonumber(noted[6] or 0)
@@ -17,7 +14,7 @@ local kept_before, mark, dropped = tonumber(noted[4] or 0), noted[5], tonumber(n
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
 -- without: a foreign type under the bridge's list loses a batch
 local waiting = redis.call('LLEN', in_flight)
---- include: old_page
+--- include: bridge/old_page
 -- A server without memory refuses the first write that grows, and no other: this moves entries, and grows nothing for long.
 -- without: a full server cannot be emptied
 redis.call('HDEL', state, '')

@@ -1,9 +1,8 @@
 -- Sees to it that a batch never comes into another queue's list or sorted set, unless it is there.
--- Keys:    a hash of the bridge beside that key.
+-- Moves:   nothing.
+-- Keys:    the other queue's list or sorted set; a hash of the bridge beside it.
 -- Replies: `published` (it is in), or `withdrawn`.
 -- Cost:    O(1).
-local published = KEYS[1]
-local lane, sequence = ARGV[1], ARGV[2]
 local known = redis.call('HGET', published, lane)
 -- without: jobs that are in the other queue come back to duly, and run twice
 if known == sequence then return 'published' end

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: how many were pulled and not acked before, none if the messages are those of an earlier subscription (`tag`); `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
 -- Cost:    O(log n) a message, and at most 1,000 that go. Right when sent twice.
---- include: topic_state, topic_trim, topic_lost, topic_member
+--- include: topic/state, topic/trim, topic/lost, topic/member
 local at, noted_tag = unpack(redis.call('HMGET', topic, 'at:' .. subscription, 'tag:' .. subscription))
 -- The members' messages were those of an earlier subscription of this name.
 -- without: a late copy of an ack takes away what a newer subscription has pulled

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: `set`; or `format <n>`.
 -- Cost:    O(1).
---- include: topic_state, once
+--- include: topic/state, call/once
 -- without: a late copy of bounds undoes those that were set since
 if earlier then return earlier end
 -- The moment at which age is looked at follows from the bound.

@@ -4,7 +4,7 @@
 --          bytes, {subscription, first unread, last pulled, pulled and not acked, ...}, {member, subscription, seen, pulled and not acked,
 --          ...}, {subscription that was cut off, when, first and last that it has lost, ...}}; or `format <n>`.
 -- Cost:    O(subscriptions + members).
---- include: clock, topic_state, topic_lost
+--- include: call/clock, topic/state, topic/lost
 local function digits(number) return string.format('%.0f', number) end
 local known = redis.call('HGETALL', topic)
 local field = {}

@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: `noted`.
 -- Cost:    O(1).
---- include: once
+--- include: call/once
 -- without: a late copy lists a topic that the member has left
 if earlier then return earlier end
 -- A server without memory lets a member come back that is on it: its first write must not grow.

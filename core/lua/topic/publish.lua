@@ -3,7 +3,7 @@
 -- Moves:   nothing.
 -- Replies: ids with ' ' between, `;`, and the names of the subscriptions that were cut off, with ' ' between; or `format <n>`.
 -- Cost:    O(1) a message, and at most 1,000 that go.
---- include: clock, topic_state, topic_trim, once
+--- include: call/clock, topic/state, topic/trim, call/once
 -- without: a publish that is sent again publishes twice
 if earlier then return earlier end
 local bytes, calls, gone_bytes, look_at, most_ms, most_messages, most_bytes = unpack(redis.call(

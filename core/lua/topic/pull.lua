@@ -4,7 +4,7 @@
 -- Replies: of each topic {how many calls have published, `1` if there is more, tag of the subscription, id, how often it was pulled,
 --          data, ...}; `stranger`; `cut <ms> <first> <last> <subscription>`; `format <n>`; or `failed`, if it is one of several and the server refuses a command.
 -- Cost:    O(topics + log n a message), `most` and about `max_bytes` of them, and up to 1,000 in a topic that others have pulled.
---- include: clock
+--- include: call/clock
 local given, bytes = 0, 0
 local function has_room() return given < most and (bytes == 0 or bytes < max_bytes) end
 
@@ -23,7 +23,7 @@ if again == '1' then
 end
 
 local function pull(topic, messages, floors)
-  --- include: topic_state, topic_lost, topic_member
+  --- include: topic/state, topic/lost, topic/member
   -- A server without memory lets readers finish: its first write must not grow.
   -- without: a server without memory does not let members read
   redis.call('HDEL', topic, '')
@@ -42,10 +42,10 @@ local function pull(topic, messages, floors)
   end
 
   if is_repeated then
-    --- include: topic_given_again
+    --- include: topic/given_again
     return reply
   end
-  --- include: topic_pulled_long_ago, topic_unread
+  --- include: topic/pulled_long_ago, topic/unread
   -- without: a pull that is sent again gives nothing
   if #ids > 0 then redis.call('HSET', topic, 'got:' .. member, call_id .. ' ' .. table.concat(ids, ' ')) end
   if number_of(at) < last then reply[2] = '1' end

@@ -3,7 +3,7 @@
 -- Moves:   nothing.
 -- Replies: `made`, `joined` or `known`; `other <subscription>` if the member has another one; or `format <n>`.
 -- Cost:    O(1) for a member that is known, else O(members); at most 100 of them go.
---- include: clock, topic_state, once
+--- include: call/clock, topic/state, call/once
 -- without: a late copy of a subscription keeps messages for nobody
 if earlier then return earlier end
 local was = redis.call('HGET', topic, 'member:' .. member)

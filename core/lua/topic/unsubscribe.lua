@@ -3,7 +3,7 @@
 -- Replies: `left`, `ended` if the subscription did, or `stranger`; `more` if it has pulled more than one call hands over: it is a member
 --          until another call has the rest; or `format <n>`.
 -- Cost:    O(members + log n a message), at most 1,000 that are handed over, and 1,000 that go.
---- include: topic_state, topic_trim, once
+--- include: topic/state, topic/trim, call/once
 -- without: a late copy ends a membership that was made since
 if earlier then return earlier end
 local subscription = redis.call('HGET', topic, 'member:' .. member)

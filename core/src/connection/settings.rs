@@ -8,7 +8,7 @@ use super::url::ParsedUrl;
 use crate::script::permissions_key;
 use crate::value::error::Error;
 
-/// A server remembers a call's answer for 15 minutes at least (`session.rs`, `lua/lib/once.lua`); a copy that is sent later
+/// A server remembers a call's answer for 15 minutes at least (`session.rs`, `lua/lib/call/once.lua`); a copy that is sent later
 /// would be executed again.
 const MAX_DEADLINE: Duration = Duration::from_secs(600);
 /// Who sets a deadline as short as this answers requests that somebody waits for: then calls fail fast behind an outage.

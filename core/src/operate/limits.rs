@@ -1,5 +1,5 @@
 //! How much of a queue may run at once and start in a time, over all processes and languages. The limits stand on the server
-//! and the script that grants leases keeps to them, in the server's time. To it the queue is one more name (`lua/lib/limits.lua`).
+//! and the script that grants leases keeps to them, in the server's time. To it the queue is one more name (`lua/lib/limits/limited.lua`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

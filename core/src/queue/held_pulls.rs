@@ -78,31 +78,31 @@ impl LatePull {
     pub(crate) fn leased_until(&self) -> Instant {
         self.missing_at + self.lease
     }
-}
 
-/// Ready when `enough` of these have answered.
-pub(crate) async fn answered(late: &mut [LatePull], enough: impl Fn(usize) -> bool) {
-    poll_fn(|context| {
-        let here = late.iter_mut().map(|one| one.poll(context)).filter(Poll::is_ready).count();
-        if enough(here) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-}
-
-/// Takes out those that have answered, with what they gave.
-pub(crate) fn take_answered(late: &mut Vec<LatePull>) -> Vec<(LatePull, Vec<Pulled>)> {
-    let (mut here, mut awaited) = (Vec::new(), Vec::new());
-    for mut one in late.drain(..) {
-        match &mut one.answer {
-            Answer::Here(pulled) => {
-                let pulled = std::mem::take(pulled);
-                here.push((one, pulled));
-            }
-            Answer::Awaited(_) => awaited.push(one),
-        }
+    /// Ready when `enough` of these have answered.
+    pub(crate) async fn answered(late: &mut [Self], enough: impl Fn(usize) -> bool) {
+        poll_fn(|context| {
+            let here = late.iter_mut().map(|one| one.poll(context)).filter(Poll::is_ready).count();
+            if enough(here) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
     }
-    *late = awaited;
-    here
+
+    /// Takes out those that have answered, with what they gave.
+    pub(crate) fn take_answered(late: &mut Vec<Self>) -> Vec<(Self, Vec<Pulled>)> {
+        let (mut here, mut awaited) = (Vec::new(), Vec::new());
+        for mut one in late.drain(..) {
+            match &mut one.answer {
+                Answer::Here(pulled) => {
+                    let pulled = std::mem::take(pulled);
+                    here.push((one, pulled));
+                }
+                Answer::Awaited(_) => awaited.push(one),
+            }
+        }
+        *late = awaited;
+        here
+    }
 }
 
 /// A message that was pulled, and that the caller had not asked for.

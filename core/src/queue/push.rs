@@ -279,6 +279,6 @@ mod tests {
     #[test]
     fn rust_and_lua_agree_on_what_a_large_record_is() {
         let line = format!("local LARGE = {}\n", super::LARGE_RECORD);
-        assert!(include_str!("../../lua/lib/meta.lua").contains(&line));
+        assert!(include_str!("../../lua/lib/call/meta.lua").contains(&line));
     }
 }

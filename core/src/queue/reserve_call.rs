@@ -58,18 +58,18 @@ impl Part {
             let rest = options.clone().max(options.most() - jobs.len());
             let call = async {
                 let granted = self.reserve_with_others(rest).await?;
-                let (entries, asks_again) = (granted.jobs.len(), granted.asks_again);
-                Ok::<_, Error>((entries, asks_again, self.decode_granted(granted).await?))
+                let (entries, is_unfinished) = (granted.jobs.len(), granted.is_unfinished);
+                Ok::<_, Error>((entries, is_unfinished, self.decode_granted(granted).await?))
             };
-            let (entries, asks_again, more) = match call.await {
+            let (entries, is_unfinished, decoded) = match call.await {
                 Ok(granted) => granted,
                 // What is leased already must reach the caller, whatever became of the rest.
                 Err(_) if !jobs.is_empty() => break,
                 Err(error) => return Err(error),
             };
-            jobs.extend(more);
-            let may_be_more = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || asks_again));
-            if !may_be_more {
+            jobs.extend(decoded);
+            let looks_again = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || is_unfinished));
+            if !looks_again {
                 break;
             }
         }
@@ -100,12 +100,12 @@ impl Part {
         while reply.is_unfinished() {
             reply = self.reserve_once(ReserveCall::now(&all)).await?;
         }
-        let was_full = self.is_cut(&reply.jobs, MAX_RESERVE_BYTES);
+        let had_no_room = self.has_no_room(&reply.jobs, MAX_RESERVE_BYTES);
         let mut jobs = reply.jobs.into_iter();
         let granted = callers.iter().enumerate().map(|(index, caller)| Granted {
             token: reply.token,
             jobs: jobs.by_ref().take(if index < together { caller.most() } else { 0 }).collect(),
-            asks_again: was_full || index >= together,
+            is_unfinished: had_no_room || index >= together,
             queue: self.clone(),
         });
         Ok(granted.collect())
@@ -116,8 +116,12 @@ impl Part {
         let part = self.clone();
         let round = async move {
             let mut reply = part.reserve_once(call).await?;
-            let granted =
-                Granted { token: reply.token, jobs: std::mem::take(&mut reply.jobs), asks_again: false, queue: part };
+            let granted = Granted {
+                token: reply.token,
+                jobs: std::mem::take(&mut reply.jobs),
+                is_unfinished: false,
+                queue: part,
+            };
             Ok((reply, granted))
         };
         Outlive::new(round).await
@@ -156,7 +160,7 @@ impl Part {
     }
 
     /// May the script have stopped because the next record was too large, and not for want of jobs?
-    pub(super) fn is_cut(&self, jobs: &[GrantedJob], max_bytes: usize) -> bool {
+    pub(super) fn has_no_room(&self, jobs: &[GrantedJob], max_bytes: usize) -> bool {
         let bytes: usize = jobs.iter().map(|job| job.record.len()).sum();
         // The next record may be as large as data, headers and retry policy together, and was then left behind.
         let largest = self.client.shared.max_data_bytes.saturating_add(MAX_HEADERS * (MAX_HEADER_VALUE_BYTES + 256));

@@ -25,8 +25,8 @@ const PASS_ON: Duration = Duration::from_millis(500);
 struct Turn<'a> {
     part: &'a Part,
     waiting: Waiting,
-    /// How long to wait before looking at it again; none when the wait is over.
-    pause: Option<Duration>,
+    /// How long to wait before it is looked at again; none when the wait is over.
+    next_look: Option<Duration>,
     /// It took a wake-up and has not been looked at since.
     woken: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) async fn reserve_from_parts(
     let mut turns: Vec<Turn<'_>> = queues
         .iter()
         .flat_map(|(parts, _)| *parts)
-        .map(|part| Turn { part, waiting: Waiting::new(began, options.wait_time()), pause: None, woken: false })
+        .map(|part| Turn { part, waiting: Waiting::new(began, options.wait_time()), next_look: None, woken: false })
         .collect();
     loop {
         let order = order_of_turns(queues, selection)?;
@@ -61,8 +61,8 @@ pub(crate) async fn reserve_from_parts(
             continue; // there may be more behind them
         }
         // All look again at the same moment, so that a wait rarely ends in the middle of another's.
-        let Some(pause) = turns.iter().filter_map(|turn| turn.pause).min() else { return Ok(Vec::new()) };
-        if let Err(error) = wait_for_any(&mut turns, pause).await {
+        let Some(next_look) = turns.iter().filter_map(|turn| turn.next_look).min() else { return Ok(Vec::new()) };
+        if let Err(error) = wait_for_any(&mut turns, next_look).await {
             pass_on(&mut turns, Some(&error)).await;
             return Err(error);
         }
@@ -98,8 +98,8 @@ async fn look_at_all(
     let mut bytes_left = MAX_RESERVE_BYTES;
     'turns: for (at, &index) in order.iter().enumerate() {
         let is_last = at + 1 == order.len();
-        let mut more = true;
-        while more {
+        let mut is_unfinished = true;
+        while is_unfinished {
             let left = options.most() - jobs.len();
             if left == 0 || bytes_left == 0 {
                 break 'turns;
@@ -109,7 +109,7 @@ async fn look_at_all(
                 Ok(look) => {
                     had_entries |= look.bytes > 0;
                     bytes_left = bytes_left.saturating_sub(look.bytes);
-                    more = look.more;
+                    is_unfinished = look.is_unfinished;
                     jobs.extend(look.jobs);
                 }
                 Err(error) if jobs.is_empty() => return Err(error),
@@ -127,7 +127,7 @@ struct Look {
     /// Of all records, also of those that cannot be decoded.
     bytes: usize,
     /// The call did not reach all that is ready: it is this part's turn again.
-    more: bool,
+    is_unfinished: bool,
 }
 
 impl Turn<'_> {
@@ -140,7 +140,7 @@ impl Turn<'_> {
         let max_bytes = call.max_bytes;
         let (reply, granted) = self.part.reserve_alone(call).await?;
         self.woken = false;
-        self.pause = self.waiting.pause(&reply);
+        self.next_look = self.waiting.next_look(&reply);
         let has_entries = !granted.jobs.is_empty();
         if has_entries {
             // The script has taken back what was promised.
@@ -148,10 +148,10 @@ impl Turn<'_> {
         }
         let bytes = granted.jobs.iter().map(|job| job.record.len()).sum();
         let has_most = granted.jobs.len() >= ReserveCall::MOST;
-        let is_cut = has_most || (!is_last && self.part.is_cut(&granted.jobs, max_bytes));
+        let has_no_room = has_most || (!is_last && self.part.has_no_room(&granted.jobs, max_bytes));
         let jobs = self.part.decode_granted(granted).await?;
-        let more = is_cut || reply.is_unfinished() || (has_entries && jobs.is_empty());
-        Ok(Look { jobs, bytes, more })
+        let is_unfinished = has_no_room || reply.is_unfinished() || (has_entries && jobs.is_empty());
+        Ok(Look { jobs, bytes, is_unfinished })
     }
 }
 
@@ -187,20 +187,20 @@ async fn pass_on(turns: &mut [Turn<'_>], after: Option<&Error>) {
 
 type Wait<'a> = Pin<Box<dyn Future<Output = Result<Option<usize>, Error>> + Send + 'a>>;
 
-/// Waits until one of the queues is woken, at most `pause`.
-async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Error> {
-    if pause.is_zero() {
+/// Waits until one of the queues is woken, `longest` at most.
+async fn wait_for_any(turns: &mut [Turn<'_>], longest: Duration) -> Result<(), Error> {
+    if longest.is_zero() {
         return Ok(());
     }
     let queues: Vec<&Part> = turns.iter().map(|turn| turn.part).collect();
     if let [turn] = turns {
-        let woken = wait_for_wakes(&queues, pause, None).await.map_err(|error| error.in_queue(turn.part.name()))?;
+        let woken = wait_for_wakes(&queues, longest, None).await.map_err(|error| error.in_queue(turn.part.name()))?;
         turn.woken = woken.is_some();
         return Ok(());
     }
     if turns[0].part.client.waits_together() {
         // One that is refused, be it by a proxy or because of one of the queues: each by itself says why.
-        if let Ok(woken) = wait_for_wakes(&queues, pause, None).await {
+        if let Ok(woken) = wait_for_wakes(&queues, longest, None).await {
             if let Some(index) = woken {
                 turns[index].woken = true;
             }
@@ -212,7 +212,7 @@ async fn wait_for_any(turns: &mut [Turn<'_>], pause: Duration) -> Result<(), Err
     for at in 0..queues.len() {
         let (queues, enough) = (&queues[at..=at], &enough);
         waits.push(Some(Box::pin(async move {
-            wait_for_wakes(queues, pause, Some(enough)).await.map_err(|error| error.in_queue(queues[0].name()))
+            wait_for_wakes(queues, longest, Some(enough)).await.map_err(|error| error.in_queue(queues[0].name()))
         })));
     }
     let mut ended = Vec::new();
@@ -278,21 +278,21 @@ pub(crate) fn weighted_order(weights: &[u32]) -> Result<Vec<usize>, Error> {
     Ok(order)
 }
 
-/// Waits for a wake-up in one of these queues, and for `pause` at most; in several at once where
+/// Waits for a wake-up in one of these queues, and for `longest` at most; in several at once where
 /// [`Client::waits_together`](crate::Client) says that it is possible. Gives the index of the one that took a wake-up.
 ///
 /// A wake-up is a hint: where waiting for it is not possible just now (a lost connection, a slot on the move), time alone ends the
-/// pause, and the reserve that follows says what is wrong.
+/// wait, and the reserve that follows says what is wrong.
 pub(crate) async fn wait_for_wakes(
     queues: &[&Part],
-    pause: Duration,
+    longest: Duration,
     enough: Option<&Enough>,
 ) -> Result<Option<usize>, Error> {
     let Some(first) = queues.first() else { return Ok(None) };
-    let until = tokio::time::Instant::now() + pause;
+    let until = tokio::time::Instant::now() + longest;
     let spelled: Vec<_> = queues.iter().map(|queue| queue.shared.keys.spell(Key::Wake)).collect();
     let keys: Vec<_> = spelled.iter().map(String::as_bytes).collect();
-    match first.client.wait_for_wakes("reserve", first.shared.keys.slot(), &keys, pause, enough).await {
+    match first.client.wait_for_wakes("reserve", first.shared.keys.slot(), &keys, longest, enough).await {
         Ok(Woken::Yes(sign)) => Ok(Some(sign.index)),
         Ok(_) => Ok(None),
         Err(error) if first.client.waits_again(WaitedBy::Taking, &error) => {

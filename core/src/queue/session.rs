@@ -1,4 +1,4 @@
-//! Numbers a client's calls, so that a call sent twice is executed once (`lua/lib/once.lua` keeps the other half).
+//! Numbers a client's calls, so that a call sent twice is executed once (`lua/lib/call/once.lua` keeps the other half).
 //!
 //! Each call in flight has a slot of its own; a slot's next call has a higher number and so confirms that the answer of the
 //! one before was received. The server keeps one answer a slot: as many as this client ever had calls in flight.

@@ -62,8 +62,8 @@ pub(crate) struct Granted {
     pub(crate) token: u64,
     pub(crate) jobs: Vec<GrantedJob>,
     /// This caller was not reached: the call was for others, or had no room for more. Who got something must have it at once, so who got
-    /// nothing asks again by himself.
-    pub(crate) asks_again: bool,
+    /// nothing looks again by himself.
+    pub(crate) is_unfinished: bool,
     pub(crate) queue: Part,
 }
 

@@ -47,22 +47,22 @@ impl Trust {
     ) -> Duration {
         match next_in {
             Some(next_in) if have_promised && !is_paused => next_in.min(longest),
-            Some(next_in) if !is_paused => self.pause(next_in, longest),
+            Some(next_in) if !is_paused => self.look_after_promise(next_in, longest),
             _ => longest,
         }
     }
 
-    /// How long to wait, `longest` at most, when somebody else has promised to come back `next_in` from now.
-    fn pause(&mut self, next_in: Duration, longest: Duration) -> Duration {
+    /// The same when somebody else has promised to come back `next_in` from now.
+    fn look_after_promise(&mut self, next_in: Duration, longest: Duration) -> Duration {
         let chance = host::random_fraction();
-        let pause = (next_in + Self::MARGIN.mul_f64(1.0 + chance)).max(self.rest.mul_f64(0.75 + chance / 2.0));
-        if pause >= longest {
+        let next_look = (next_in + Self::MARGIN.mul_f64(1.0 + chance)).max(self.rest.mul_f64(0.75 + chance / 2.0));
+        if next_look >= longest {
             // A quiet time: there is little to save.
             self.rest /= 2;
             return longest;
         }
         self.rest = (self.rest * 2).clamp(Self::FIRST_REST, Self::LONGEST_REST);
-        pause
+        next_look
     }
 }
 
@@ -92,7 +92,7 @@ impl Waiting {
 
     /// How long to wait before looking again; nothing when the wait is over. The last look is made without promising
     /// anything, so that a promise still open goes to another waiter.
-    pub(crate) fn pause(&mut self, reply: &ReserveReply) -> Option<Duration> {
+    pub(crate) fn next_look(&mut self, reply: &ReserveReply) -> Option<Duration> {
         if self.over {
             return None;
         }
@@ -138,46 +138,49 @@ mod tests {
     fn a_look_that_did_not_reach_what_is_ready_changes_nothing_of_what_was_promised() {
         let mut waiting = Waiting::new(Instant::now(), LONGEST);
         let soon = Some(Duration::from_millis(300));
-        waiting.pause(&nothing(soon, 7));
+        waiting.next_look(&nothing(soon, 7));
         for _ in 0..10 {
-            assert_eq!(waiting.pause(&nothing(Some(Duration::ZERO), 0)), Some(Duration::ZERO));
+            assert_eq!(waiting.next_look(&nothing(Some(Duration::ZERO), 0)), Some(Duration::ZERO));
             assert_eq!(waiting.promise(), 7);
         }
-        let pause = waiting.pause(&nothing(soon, 0)).unwrap();
-        assert!(waiting.promise() == 0 && pause < Duration::from_millis(400), "another one has promised: {pause:?}");
+        let next_look = waiting.next_look(&nothing(soon, 0)).unwrap();
+        assert!(
+            waiting.promise() == 0 && next_look < Duration::from_millis(400),
+            "another one has promised: {next_look:?}"
+        );
     }
 
     #[test]
     fn a_new_waiter_looks_shortly_after_the_moment_that_another_one_promised() {
         let next_in = Duration::from_millis(700);
-        let pause = Trust::default().pause(next_in, LONGEST);
-        assert!(pause >= next_in + Trust::MARGIN && pause <= next_in + 2 * Trust::MARGIN, "{pause:?}");
+        let next_look = Trust::default().look_after_promise(next_in, LONGEST);
+        assert!(next_look >= next_in + Trust::MARGIN && next_look <= next_in + 2 * Trust::MARGIN, "{next_look:?}");
     }
 
     #[test]
     fn each_look_after_a_promise_leaves_more_rest_until_the_next() {
         let mut trust = Trust::default();
-        let pauses: Vec<_> = (0..20).map(|_| trust.pause(Duration::ZERO, LONGEST)).collect();
-        assert!(pauses[0] <= 2 * Trust::MARGIN, "{pauses:?}");
-        for pause in &pauses[6..] {
+        let looks: Vec<_> = (0..20).map(|_| trust.look_after_promise(Duration::ZERO, LONGEST)).collect();
+        assert!(looks[0] <= 2 * Trust::MARGIN, "{looks:?}");
+        for next_look in &looks[6..] {
             let (least, most) = (Trust::LONGEST_REST.mul_f64(0.75), Trust::LONGEST_REST.mul_f64(1.25));
-            assert!(*pause >= least && *pause <= most, "{pauses:?}");
+            assert!(*next_look >= least && *next_look <= most, "{looks:?}");
         }
     }
 
     #[test]
     fn a_moment_far_away_is_no_reason_to_rely_more() {
         let mut trust = Trust::default();
-        assert_eq!(trust.pause(Duration::from_secs(60), LONGEST), LONGEST);
-        assert!(trust.pause(Duration::ZERO, LONGEST) <= 2 * Trust::MARGIN);
+        assert_eq!(trust.look_after_promise(Duration::from_secs(60), LONGEST), LONGEST);
+        assert!(trust.look_after_promise(Duration::ZERO, LONGEST) <= 2 * Trust::MARGIN);
     }
 
     #[test]
     fn a_quiet_time_shortens_the_rest() {
         let mut trust = Trust { rest: Trust::LONGEST_REST };
         for _ in 0..6 {
-            trust.pause(Duration::from_secs(60), LONGEST);
+            trust.look_after_promise(Duration::from_secs(60), LONGEST);
         }
-        assert!(trust.pause(Duration::ZERO, LONGEST) <= 2 * Trust::MARGIN);
+        assert!(trust.look_after_promise(Duration::ZERO, LONGEST) <= 2 * Trust::MARGIN);
     }
 }

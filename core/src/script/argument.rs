@@ -28,6 +28,17 @@ macro_rules! number_arguments {
 }
 number_arguments!(u64, usize);
 
+/// Nothing where there is none.
+impl<A: Argument> Argument for Option<A> {
+    const IS_NUMBER: bool = A::IS_NUMBER;
+    fn append(&self, out: &mut ByteStrings) {
+        match self {
+            Some(argument) => argument.append(out),
+            None => out.push(b""),
+        }
+    }
+}
+
 /// A number that the script only compares, so it stays text there.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Digits(pub(crate) u64);

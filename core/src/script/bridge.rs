@@ -1,21 +1,26 @@
 //! `adopt.lua`, `bridge/look.lua` and `bridge/take_batch.lua`: jobs of another queue, out of its keys and into ours.
 
-use once_cell::race::OnceBox;
 use redis::{Cmd, Value, cmd};
 
 use super::argument::{Argument, Digits};
-use super::call::{ByteStrings, Call, Script};
-use super::crc16::crc16;
+use super::call::{ByteStrings, Call};
 use super::declare::scripts;
-use super::library::{Undeclared, undeclared};
+use super::foreign::{beside, foreign, slot};
 use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
-const TAKE: Undeclared = undeclared!("bridge/take_batch");
-const LOOK: Undeclared = undeclared!("bridge/look");
-/// They are about keys of others, which no declaration spells.
-#[cfg(test)]
-pub(super) const UNDECLARED: [Undeclared; 4] = [TAKE, LOOK, super::depart::PUBLISH, super::depart::WITHDRAW];
+foreign! {
+    Look = "bridge/look",
+    keys: [source, companion],
+    arguments: { order: Order, held: &'a Layout, grace_s: u64, from: usize, most: usize, most_bytes: usize };
+
+    TakeBatch = "bridge/take_batch",
+    keys: [source, in_flight, state, companion],
+    arguments: {
+        token: Digits, finished: Option<Digits>, lane: &'a str, order: Order, most: usize, most_bytes: usize,
+        above: Option<u64>, held: &'a Layout, grace_s: u64, kept: String,
+    };
+}
 
 scripts! {
     /// Stores the jobs of a batch with its sequence, unless they are in.
@@ -88,14 +93,17 @@ impl Order {
     pub(crate) fn has_scores(self) -> bool {
         matches!(self, Self::Score | Self::Over)
     }
+}
 
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Left => "left",
-            Self::Right => "right",
-            Self::Score => "score",
-            Self::Over => "over",
-        }
+impl Argument for Order {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push(match self {
+            Self::Left => b"left".as_slice(),
+            Self::Right => b"right",
+            Self::Score => b"score",
+            Self::Over => b"over",
+        });
     }
 }
 
@@ -111,16 +119,22 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    fn append(&self, keys: &mut ByteStrings, args: &mut ByteStrings) {
-        let (word, key) = match self {
-            Self::Here => ("here", None),
-            Self::Field(key) => ("field", Some(key)),
-            Self::Hash(key) => ("hash", Some(key)),
-        };
-        args.push(word.as_bytes());
-        if let Some(key) = key {
-            keys.push(key.as_bytes());
+    fn key(&self) -> Option<&str> {
+        match self {
+            Self::Here => None,
+            Self::Field(key) | Self::Hash(key) => Some(key),
         }
+    }
+}
+
+impl Argument for &Layout {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push(match self {
+            Layout::Here => b"here".as_slice(),
+            Layout::Field(_) => b"field",
+            Layout::Hash(_) => b"hash",
+        });
     }
 }
 
@@ -135,10 +149,6 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    fn call<'a>(&'a self, script: &'static Script, keys: ByteStrings, args: ByteStrings) -> Call<'a> {
-        Call::plain(script, &self.source, slot(&self.source), keys, args)
-    }
-
     /// Where the token of the last bridge is.
     pub(crate) fn state_key(&self) -> String {
         beside(&self.source, "state")
@@ -146,16 +156,8 @@ impl Reading {
 
     /// Reads entries behind the first `from`, and takes none of them.
     pub(crate) fn look(&self, from: usize, most: usize, most_bytes: usize) -> Call<'_> {
-        static SCRIPT: OnceBox<Script> = OnceBox::new();
-        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
-        keys.push(self.source.as_bytes());
-        args.push(self.order.as_str().as_bytes());
-        self.layout.append(&mut keys, &mut args);
-        args.push_display(self.grace_s);
-        for number in [from, most, most_bytes] {
-            args.push_display(number);
-        }
-        self.call(SCRIPT.get_or_init(|| Box::new(LOOK.assemble())), keys, args)
+        let look = Look { order: self.order, held: &self.layout, grace_s: self.grace_s, from, most, most_bytes };
+        look.call(&self.source, self.layout.key().as_slice(), |_| {})
     }
 
     /// The answer to [`look`](Self::look): how many entries were read, and the jobs.
@@ -193,55 +195,24 @@ pub(crate) struct Finished {
 impl<'a> Take<'a> {
     /// Right when sent twice: what is in flight stays there until the call that names it.
     pub(crate) fn call(&self) -> Call<'a> {
-        static SCRIPT: OnceBox<Script> = OnceBox::new();
-        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
-        let source = &self.reading.source;
-        keys.push(source.as_bytes());
-        for own in ["in_flight", "state"] {
-            keys.push(beside(source, own).as_bytes());
-        }
-        args.push_display(self.token);
-        match self.finished {
-            Some(finished) => args.push_display(finished.sequence),
-            None => args.push(b""),
-        }
-        args.push(self.lane.as_bytes());
-        args.push(self.reading.order.as_str().as_bytes());
-        args.push_display(self.most);
-        args.push_display(self.most_bytes);
-        match self.above {
-            Some(above) => args.push_display(above),
-            None => args.push(b""),
-        }
-        self.reading.layout.append(&mut keys, &mut args);
-        args.push_display(self.reading.grace_s);
+        let Reading { source, order, layout, grace_s } = self.reading;
         let kept = self.finished.map(|finished| finished.kept.as_slice()).unwrap_or_default();
-        args.push(kept.iter().map(usize::to_string).collect::<Vec<_>>().join(" ").as_bytes());
-        self.reading.call(SCRIPT.get_or_init(|| Box::new(TAKE.assemble())), keys, args)
+        let take = TakeBatch {
+            token: Digits(self.token),
+            finished: self.finished.map(|finished| Digits(finished.sequence)),
+            lane: self.lane,
+            order: *order,
+            most: self.most,
+            most_bytes: self.most_bytes,
+            above: self.above,
+            held: layout,
+            grace_s: *grace_s,
+            kept: kept.iter().map(usize::to_string).collect::<Vec<_>>().join(" "),
+        };
+        let own = ["in_flight", "state"].map(|own| beside(source, own));
+        let others: Vec<&str> = own.iter().map(String::as_str).chain(layout.key()).collect();
+        take.call(source, &others, |_| {})
     }
-}
-
-/// A key of the bridge in the same slot.
-pub(super) fn beside(source: &str, own: &str) -> String {
-    if tag(source).is_some() {
-        return format!("{source}:duly:{own}");
-    }
-    if !source.contains('}') {
-        return format!("{{{source}}}:duly:{own}");
-    }
-    // It is no tag itself: a number that has its slot is.
-    let number = (0..1_000_000_u32).find(|number| slot(&number.to_string()) == slot(source)).unwrap_or_default();
-    format!("{{{number}}}:{source}:duly:{own}")
-}
-
-/// What a cluster takes the slot from, where that is not the whole key.
-fn tag(key: &str) -> Option<&str> {
-    let (_, behind) = key.split_once('{')?;
-    behind.split_once('}').map(|(tag, _)| tag).filter(|tag| !tag.is_empty())
-}
-
-pub(super) fn slot(key: &str) -> u16 {
-    crc16(tag(key).unwrap_or(key).as_bytes()) % 16384
 }
 
 /// Jobs of another queue's key, each with its score, where it has one.
@@ -349,18 +320,4 @@ fn entries_of(items: impl Iterator<Item = Value>, order: Order) -> Result<Entrie
         entries.push((entry, score));
     }
     Ok(entries)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_the_bridge_are_in_the_slot_of_the_key() {
-        for key in ["orders", "{queues:orders}", "a{}b", "a}b", "{}", "}{", "a{b}c", "{a", "{a{}b}"] {
-            assert_eq!(slot(&beside(key, "state")), slot(key), "{key}");
-        }
-        assert_eq!(beside("orders", "state"), "{orders}:duly:state");
-        assert_eq!(beside("{queues:orders}", "state"), "{queues:orders}:duly:state");
-    }
 }

@@ -7,6 +7,7 @@ use super::keys::Key;
 use super::library;
 use super::reply::FromReply;
 use super::request::{Item, Request};
+use super::text::Parts;
 
 /// Which clock the scripts read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,6 +86,16 @@ impl Declaration {
         if let Kind::Numbered = self.kind { &Numbering::ARGUMENTS } else { &[] }
     }
 
+    /// What errors call it: its name without the folder.
+    const fn verb(&self) -> &'static str {
+        let name = self.name.as_bytes();
+        let mut start = name.len();
+        while start > 0 && name[start - 1] != b'/' {
+            start -= 1;
+        }
+        self.name.split_at(start).1
+    }
+
     /// The arguments that are sent otherwise than they are here, found by their names.
     const fn flags(&self) -> Flags {
         // Before the arguments, `ARGV` has the levels.
@@ -106,10 +117,10 @@ impl Declaration {
     }
 
     /// Which code of it is in this text.
-    pub(super) fn shown_in(&self, variant: Variant) -> library::Parts {
+    pub(super) fn shown_in(&self, variant: Variant) -> Parts {
         let is_plain = self.is_shaped && variant.shape == Shape::Plain;
         let is_usual = self.has_extents && variant.extent == Extent::Usual;
-        library::Parts { clock: variant.clock, is_plain, is_usual }
+        Parts { clock: variant.clock, is_plain, is_usual }
     }
 
     /// What a call in this variant passes.
@@ -121,7 +132,15 @@ impl Declaration {
         clock.into_iter().chain(own)
     }
 
-    fn header(&self, variant: Variant) -> String {
+    /// The names that its header declares.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let arguments = self.numbering().iter().chain(self.arguments).map(|(name, _)| *name);
+        let keys = self.keys.iter().map(|key| if *key == Key::Topics { "topic_keys" } else { key.name() });
+        ["passed_levels", "first_item"].into_iter().chain(keys).chain(arguments)
+    }
+
+    pub(super) fn header(&self, variant: Variant) -> String {
         let mut lines = vec![format!("-- duly: {}", self.name), "local passed_levels = ARGV[1]".to_owned()];
         let of_jobs: Vec<_> = self.keys_in(variant).filter(|key| key.is_of_one_job()).collect();
         for (index, key) in of_jobs.iter().enumerate() {
@@ -170,6 +189,7 @@ const fn index_of(name: &str, arguments: &[(&str, bool)], first: usize) -> Optio
 pub(crate) trait Declared: Sized {
     const DECLARATION: Declaration;
     const FLAGS: Flags = Self::DECLARATION.flags();
+    const VERB: &'static str = Self::DECLARATION.verb();
     /// What it takes behind its arguments, any number of them.
     type Item<'a>: Item;
     type Reply: FromReply;
@@ -268,6 +288,7 @@ pub(super) mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::script::foreign::tests::all_foreign;
     use crate::script::{
         audit, bridge, depart, inspect, lock, operate, progress, push, reserve, schedule, settle, topic, workers,
     };
@@ -291,20 +312,37 @@ pub(super) mod tests {
         files.concat()
     }
 
-    fn names(folder: &str, is_meant: fn(&Path) -> bool) -> BTreeSet<String> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder);
-        let found = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).filter(|path| is_meant(path));
-        found.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+    /// The names of the Lua files in `core/lua`.
+    fn on_disk() -> BTreeSet<String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua");
+        let (mut folders, mut found) = (vec![root.clone()], BTreeSet::new());
+        while let Some(folder) = folders.pop() {
+            for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(&root).unwrap().with_extension("");
+                    found.insert(name.to_str().unwrap().replace('\\', "/"));
+                }
+            }
+        }
+        found
     }
 
-    /// The names of the Lua files in this folder of `core/lua`.
-    pub(in crate::script) fn files(folder: &str) -> BTreeSet<String> {
-        names(folder, Path::is_file)
+    /// The scripts.
+    pub(in crate::script) fn bodies() -> BTreeSet<String> {
+        on_disk().into_iter().filter(|name| !name.starts_with("lib/")).collect()
     }
 
-    /// The folders in `core/lua`.
-    pub(in crate::script) fn folders() -> BTreeSet<String> {
-        names("", Path::is_dir)
+    /// The files that scripts share, by the names that their includes have.
+    pub(in crate::script) fn parts() -> BTreeSet<String> {
+        on_disk().iter().filter_map(|name| name.strip_prefix("lib/")).map(str::to_owned).collect()
+    }
+
+    /// The text of a Lua file.
+    pub(in crate::script) fn lua(name: &str) -> String {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(name).with_extension("lua");
+        std::fs::read_to_string(path).unwrap()
     }
 
     pub(in crate::script) fn variants() -> impl Iterator<Item = Variant> {
@@ -323,8 +361,18 @@ pub(super) mod tests {
             for forbidden in ["cjson", "cmsgpack", "SCAN", "'KEYS'", "redis.log"] {
                 assert!(!body.contains(forbidden), "{} uses {forbidden}", script.name);
             }
-            assert!(!script.body.contains("KEYS["), "{} spells a key by its number", script.name);
         }
+        let spells_a_number = |text: &str| {
+            let of_lists = ["KEYS[", "ARGV[", "unpack(KEYS, ", "unpack(ARGV, "].into_iter();
+            of_lists
+                .flat_map(|list| text.split(list).skip(1))
+                .any(|behind| behind.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        for name in on_disk() {
+            assert!(!spells_a_number(&lua(&name)), "{name} spells a key or an argument by its number");
+        }
+        assert!(spells_a_number("x = KEYS[1]") && spells_a_number("f(unpack(ARGV, 4))"));
+        assert!(!spells_a_number("for at = first_item, #ARGV, 4 do x = ARGV[at + 1] end"));
     }
 
     #[test]
@@ -356,6 +404,16 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn errors_name_the_verb_and_not_the_folder() {
+        for script in all() {
+            let verb = script.name.rsplit('/').next().unwrap_or_default();
+            assert_eq!(script.verb(), verb);
+        }
+        assert_eq!(crate::script::Pull::VERB, "pull");
+        assert_eq!(crate::script::PushUnique::VERB, "push_unique");
+    }
+
+    #[test]
     fn numbered_calls_have_the_key_of_their_client() {
         for script in all() {
             assert_eq!(script.kind == Kind::Numbered, script.keys.contains(&Key::Call), "{}", script.name);
@@ -365,12 +423,14 @@ pub(super) mod tests {
     #[test]
     fn the_permission_check_knows_every_command() {
         let check = include_str!("../../lua/permissions.lua");
-        // Who has no topics need not permit streams: a script of a topic looks at its stream before it writes.
-        for script in all().iter().filter(|script| !script.name.starts_with("topic/")) {
-            let text = script.assemble(WHOLE).text;
+        // Who has no topics need not permit streams: a script of a topic looks at its stream before it writes. Nor does anybody but a bridge
+        // need what its own scripts call.
+        let declared = all().into_iter().filter(|script| !script.name.starts_with("topic/"));
+        let declared = declared.map(|script| (script.name, script.assemble(WHOLE).text));
+        for (name, text) in declared {
             for call in text.split("call('").skip(1) {
                 let command = call.split('\'').next().unwrap_or_default();
-                assert!(check.contains(&format!("try('{command}'")), "{} calls {command}", script.name);
+                assert!(check.contains(&format!("try('{command}'")), "{name} calls {command}");
             }
         }
     }
@@ -378,12 +438,20 @@ pub(super) mod tests {
     #[test]
     fn the_document_lists_every_script_as_it_is_declared() {
         let document = include_str!("../../../docs/keys-and-scripts.md");
-        for script in all() {
+        let declared = all().into_iter().map(|script| {
             let keys: Vec<&str> = script.keys.iter().map(|key| key.name()).collect();
-            let numbering = (script.kind == Kind::Numbered).then_some("call*");
-            let arguments: Vec<&str> =
-                numbering.into_iter().chain(script.arguments.iter().map(|(name, _)| *name)).collect();
-            let row = format!("| `{}` | {} | {}", script.name, keys.join(" "), arguments.join(", "));
+            let numbering = (script.kind == Kind::Numbered).then_some(&("call*", false));
+            (
+                script.name,
+                keys,
+                numbering.into_iter().chain(script.arguments).map(|(name, _)| *name).collect::<Vec<_>>(),
+            )
+        });
+        let foreign = all_foreign().map(|script| {
+            (script.name, script.keys.to_vec(), script.arguments.iter().map(|(name, _)| *name).collect())
+        });
+        for (name, keys, arguments) in declared.chain(foreign) {
+            let row = format!("| `{name}` | {} | {}", keys.join(" "), arguments.join(", "));
             let listed = document.lines().any(|line| {
                 line.strip_prefix(&row)
                     .is_some_and(|rest| rest.starts_with(';') || rest.starts_with(" |") || arguments.is_empty())
@@ -394,9 +462,9 @@ pub(super) mod tests {
 
     #[test]
     fn every_script_says_what_it_moves_replies_and_costs() {
-        for script in all() {
+        for name in bodies() {
             for part in ["-- Moves:", "-- Replies:", "-- Cost:"] {
-                assert!(script.body.contains(part), "{} lacks {part}", script.name);
+                assert!(lua(&name).contains(part), "{name} lacks {part}");
             }
         }
     }

@@ -1,20 +1,26 @@
 //! `depart.lua`, `bridge/publish.lua`, `bridge/withdraw.lua` and `give_back.lua`: jobs out of our keys, into those of another queue, and
 //! back if they did not get there.
 
-use once_cell::race::OnceBox;
 use redis::{Cmd, Value, cmd};
 
 use super::argument::Digits;
-use super::bridge::{Order, beside, fenced, slot};
-use super::call::{ByteStrings, Call, Script};
+use super::bridge::{Order, fenced};
+use super::call::Call;
 use super::declare::scripts;
+use super::foreign::{beside, foreign};
 use super::keys::{Key, QueueKeys};
-use super::library::{Undeclared, undeclared};
 use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
-pub(super) const PUBLISH: Undeclared = undeclared!("bridge/publish");
-pub(super) const WITHDRAW: Undeclared = undeclared!("bridge/withdraw");
+foreign! {
+    PublishBatch = "bridge/publish",
+    keys: [target, published],
+    arguments: { lane: &'a str, sequence: Digits, order: Order };
+
+    WithdrawBatch = "bridge/withdraw",
+    keys: [target, published],
+    arguments: { lane: &'a str, sequence: Digits };
+}
 
 scripts! {
     /// Takes the next batch of a state out of it, and gives it until it is named as finished.
@@ -136,21 +142,15 @@ pub(crate) struct Publish<'a> {
 impl<'a> Publish<'a> {
     /// Right when sent twice: the batch is in then.
     pub(crate) fn call(&self) -> Call<'a> {
-        static SCRIPT: OnceBox<Script> = OnceBox::new();
-        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
-        keys.push(self.target.as_bytes());
-        keys.push(beside(self.target, "published").as_bytes());
-        args.push(self.lane.as_bytes());
-        args.push_display(self.sequence);
-        args.push(self.order.as_str().as_bytes());
-        for (score, job) in self.jobs {
-            if let Some(score) = score {
-                args.push_display(score);
+        let batch = PublishBatch { lane: self.lane, sequence: Digits(self.sequence), order: self.order };
+        batch.call(self.target, &[&beside(self.target, "published")], |out| {
+            for (score, job) in self.jobs {
+                if let Some(score) = score {
+                    out.push_display(score);
+                }
+                out.push(job);
             }
-            args.push(job);
-        }
-        let script = SCRIPT.get_or_init(|| Box::new(PUBLISH.assemble()));
-        Call::plain(script, self.target, slot(self.target), keys, args)
+        })
     }
 }
 
@@ -185,13 +185,8 @@ pub(crate) struct Withdraw<'a> {
 impl<'a> Withdraw<'a> {
     /// Right when sent twice: the answer is the same.
     pub(crate) fn call(&self) -> Call<'a> {
-        static SCRIPT: OnceBox<Script> = OnceBox::new();
-        let (mut keys, mut args) = (ByteStrings::default(), ByteStrings::default());
-        keys.push(beside(self.target, "published").as_bytes());
-        args.push(self.lane.as_bytes());
-        args.push_display(self.sequence);
-        let script = SCRIPT.get_or_init(|| Box::new(WITHDRAW.assemble()));
-        Call::plain(script, self.target, slot(self.target), keys, args)
+        let batch = WithdrawBatch { lane: self.lane, sequence: Digits(self.sequence) };
+        batch.call(self.target, &[&beside(self.target, "published")], |_| {})
     }
 }
 

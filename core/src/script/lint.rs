@@ -1,18 +1,17 @@
 //! The scripts as the server gets them, looked at by the tools of Lua: no global, and nothing that luacheck finds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::declare::tests::{all, files, folders, variants};
-use super::declare::{Kind, Variant};
-use super::library::{PERMISSIONS, Undeclared};
+use super::declare::tests::{all, bodies, lua, parts, variants};
+use super::declare::{Clock, Kind, Variant};
+use super::foreign::tests::all_foreign;
 
 /// What Lua and the server offer, as far as the scripts use it. A name that is not here was not declared: the server forbids to
 /// write it, and to read it is a mistake that only its path would show.
-const OFFERED: &[&str] = &[
+pub(super) const OFFERED: &[&str] = &[
     "ARGV", "KEYS", "error", "ipairs", "math", "pairs", "pcall", "redis", "string", "table", "tonumber", "tostring",
     "type", "unpack",
 ];
@@ -42,21 +41,16 @@ const READS: &[&str] = &[
     "ZSCORE",
 ];
 
-/// The scripts that no declaration is about.
-fn undeclared() -> impl Iterator<Item = Undeclared> {
-    super::bridge::UNDECLARED.into_iter().chain([PERMISSIONS])
-}
-
-/// Every text, with either clock and in every shape, and what to call it.
+/// Every text once, with either clock and in every shape, and what to call it.
 fn texts() -> Vec<(String, String)> {
-    let mut texts: Vec<_> =
-        undeclared().map(|script| (script.name.replace('/', "_"), script.assemble().text)).collect();
+    let foreign = all_foreign().map(|script| (script.assemble().text, script.name.replace('/', "_")));
+    let mut texts: BTreeMap<_, _> = foreign.collect();
     for script in all() {
         for variant in variants() {
-            texts.push((format!("{} ({variant:?})", script.name.replace('/', "_")), script.assemble(variant).text));
+            texts.insert(script.assemble(variant).text, format!("{} ({variant:?})", script.name.replace('/', "_")));
         }
     }
-    texts
+    texts.into_iter().map(|(text, name)| (name, text)).collect()
 }
 
 fn output_of(command: &mut Command, input: &str) -> Output {
@@ -72,7 +66,7 @@ fn output_of(command: &mut Command, input: &str) -> Output {
 }
 
 /// The instructions of this kind in this text, such as `GETGLOBAL`, and the names they are about.
-fn globals(text: &str) -> BTreeSet<(String, String)> {
+pub(super) fn globals(text: &str) -> BTreeSet<(String, String)> {
     let output = output_of(Command::new("luac5.1").args(["-p", "-l", "-"]), text);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listing = String::from_utf8(output.stdout).unwrap();
@@ -87,13 +81,11 @@ fn globals(text: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn every_file_is_declared() {
-    let declared = all().into_iter().map(|script| script.name).chain(undeclared().map(|script| script.name));
+    let declared = all().into_iter().map(|script| script.name).chain(all_foreign().map(|script| script.name));
     let declared: BTreeSet<String> = declared.map(str::to_owned).collect();
-    let in_folder = |folder| files(folder).into_iter().map(move |name| format!("{folder}/{name}"));
-    let found: BTreeSet<String> =
-        files("").into_iter().chain(["bridge", "topic"].into_iter().flat_map(in_folder)).collect();
-    assert_eq!(found, declared);
-    assert_eq!(folders(), ["bridge", "lib", "topic"].map(str::to_owned).into());
+    assert_eq!(bodies(), declared);
+    // `tools/mutants.py` calls both by these names.
+    assert!(parts().is_disjoint(&declared));
 }
 
 #[test]
@@ -117,16 +109,13 @@ fn a_forgotten_local_is_seen() {
 /// Fields by their numbers are two lists that must agree.
 #[test]
 fn the_fields_of_a_queue_are_read_by_name_and_its_format_is_spelled_once() {
-    for (folder, name) in
-        ["", "lib", "topic"].into_iter().flat_map(|folder| files(folder).into_iter().map(move |name| (folder, name)))
-    {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua").join(folder).join(&name).with_extension("lua");
-        for line in fs::read_to_string(path).unwrap().lines() {
+    for name in bodies().into_iter().chain(parts().iter().map(|part| format!("lib/{part}"))) {
+        for line in lua(&name).lines() {
             let by_number = ["meta", "topic"].iter().any(|key| line.contains(&format!("= redis.call('HMGET', {key},")));
-            assert!(!by_number, "{name}.lua: {line}");
+            assert!(!by_number, "{name}: {line}");
             let spelled =
                 ["format > 2", "~= '2'", "== '2'", "'format', '2'"].iter().any(|format| line.contains(format));
-            assert!(!spelled, "{name}.lua: {line}");
+            assert!(!spelled, "{name}: {line}");
         }
     }
 }
@@ -155,12 +144,11 @@ fn acts(line: &str) -> bool {
 
 #[test]
 fn every_part_that_acts_says_what_it_needs_and_gives() {
-    for name in files("lib") {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("lua/lib").join(&name).with_extension("lua");
-        let code = fs::read_to_string(path).unwrap();
+    for name in parts() {
+        let code = lua(&format!("lib/{name}"));
         let head: String = code.lines().take_while(|line| line.starts_with("--")).collect();
         let says = head.contains("Needs: ") || head.contains("Gives: ");
-        assert!(says || !code.lines().any(acts), "{name}.lua says neither what it needs nor what it gives");
+        assert!(says || !code.lines().any(acts), "{name} says neither what it needs nor what it gives");
     }
     assert!(acts("redis.call('HLEN', jobs)") && acts("for k = 1, 2 do") && acts("local found"));
     assert!(["local function f()", "  x()", "end", "local MOST = 3", "-- why", ""].iter().all(|line| !acts(line)));
@@ -168,14 +156,18 @@ fn every_part_that_acts_says_what_it_needs_and_gives() {
 
 /// Parts that a script may have in more than one of its paths, and why.
 const IN_SEVERAL_PATHS: &[(&str, &str)] = &[
-    ("allow_growing", "one command, in whichever path writes first"),
-    ("clock", "an ack reads no clock, but for a place that it gives back; an answer that is given again ends its path"),
-    ("wake_one", "an ack wakes nobody, but for a place that it gives back"),
-    ("find_expired", "settled outcomes may have been among what had ended (ADR 0019)"),
-    ("routing", "functions of paths that most calls do not take"),
-    ("fitting", "functions of paths that most calls do not take"),
-    ("parked", "functions of paths that most calls do not take"),
-    ("ahead", "a constant, once of a path that most calls do not take"),
+    ("call/allow_growing", "one command, in whichever path writes first"),
+    (
+        "call/clock",
+        "an ack reads no clock, but for a place that it gives back; an answer that is given again ends its path",
+    ),
+    ("wake/one", "an ack wakes nobody, but for a place that it gives back"),
+    ("reserve/find_expired", "settled outcomes may have been among what had ended (ADR 0019)"),
+    ("job/routing", "functions of paths that most calls do not take"),
+    ("job/fitting", "functions of paths that most calls do not take"),
+    ("wake/promised", "a function of one line, and few calls wake somebody in two ways"),
+    ("limits/parked", "functions of paths that most calls do not take"),
+    ("reserve/ahead", "a constant, once of a path that most calls do not take"),
 ];
 
 #[test]
@@ -196,30 +188,68 @@ fn a_script_has_each_part_once() {
     assert_eq!(several, known, "an exception that is none any more");
 }
 
+/// What luacheck says of these texts, a finding a line.
+fn luacheck(texts: Vec<(String, String)>, arguments: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in texts {
+        fs::write(folder.path().join(format!("{name}.lua")), text).unwrap();
+    }
+    // The folder is the first one: what stands behind `--only` would be taken for codes.
+    let common =
+        [".", "--no-config", "--std", "lua51", "--no-max-line-length", "--no-color", "--codes", "--formatter", "plain"];
+    let output = output_of(Command::new("luacheck").args(common).args(arguments).current_dir(folder.path()), "");
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Names of keys and arguments that a body or a part declares once more.
+fn declared_again(texts: Vec<(String, String)>, is_of_header: impl Fn(&str, usize) -> bool) -> Vec<String> {
+    let found = luacheck(texts, &["--only", "4"]);
+    let is_meant = |finding: &&str| {
+        let text = finding.split_once(".lua:").map_or("", |(text, _)| text.trim_start_matches("./"));
+        // It ends with the line on which the name is declared first.
+        let line = finding.rsplit(' ').find_map(|word| word.parse().ok());
+        line.is_some_and(|line| is_of_header(text, line))
+    };
+    found.lines().filter(is_meant).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_name_of_a_declaration_is_declared_again() {
+    // Both clocks have the same names.
+    let of_the_server = || variants().filter(|variant| variant.clock == Clock::Server);
+    let (mut texts, mut headers) = (BTreeMap::new(), BTreeMap::new());
+    for script in all() {
+        for variant in of_the_server() {
+            let name = format!("{} ({variant:?})", script.name.replace('/', "_"));
+            headers.insert(name.clone(), script.header(variant).lines().count());
+            texts.insert(script.assemble(variant).text, name);
+        }
+    }
+    for script in all_foreign() {
+        headers.insert(script.name.replace('/', "_"), script.header().lines().count());
+        texts.insert(script.assemble().text, script.name.replace('/', "_"));
+    }
+    let texts = texts.into_iter().map(|(text, name)| (name, text)).collect();
+    let found = declared_again(texts, |name, line| line <= headers[name]);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// The check above can fail.
+#[test]
+fn a_name_that_is_declared_again_is_seen() {
+    let text = "local a = 1\nlocal b = 2\ndo local a = b + a\nreturn a end".to_owned();
+    let texts = || vec![("x (y)".to_owned(), text.clone())];
+    assert_eq!(declared_again(texts(), |name, line| name == "x (y)" && line == 1).len(), 1);
+    assert_eq!(declared_again(texts(), |_, line| line > 1).len(), 0);
+}
+
 #[test]
 fn luacheck_finds_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in texts() {
-        std::fs::write(folder.path().join(format!("{name}.lua")), text).unwrap();
-    }
     // 211, 311: what is declared for every script, and what a shared file gives, may be unused in one of them. 4: a file that is
     // included in two paths of a script declares its names in each of them again.
-    let output = output_of(
-        Command::new("luacheck")
-            .args(["--no-config", "--std", "lua51", "--read-globals", "redis", "KEYS", "--globals", "ARGV"])
-            .args([
-                "--no-max-line-length",
-                "--ignore",
-                "211",
-                "311/limits",
-                "4",
-                "--quiet",
-                "--no-color",
-                "--codes",
-                ".",
-            ])
-            .current_dir(folder.path()),
-        "",
-    );
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let ignored = ["--ignore", "211", "311/limits", "4"];
+    let globals = ["--read-globals", "redis", "KEYS", "--globals", "ARGV"];
+    let found = luacheck(texts(), &[&ignored[..], &globals].concat());
+    assert!(found.is_empty(), "{found}");
 }

@@ -155,7 +155,7 @@ impl FromReply for PurgeReply {
 pub(crate) struct ReclaimReply {
     pub(crate) taken: u64,
     /// It stopped before its cap, because the records are large.
-    pub(crate) is_cut: bool,
+    pub(crate) is_unfinished: bool,
     /// The jobs that failed and for whose results somebody may wait.
     pub(crate) awaited: Vec<String>,
 }
@@ -164,8 +164,8 @@ impl FromReply for ReclaimReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let text = text(reply)?;
         let mut lines = text.split('\n');
-        let (taken, is_cut) = two_numbers(lines.next().unwrap_or_default())?;
-        Ok(Self { taken, is_cut: is_cut > 0, awaited: lines.map(str::to_owned).collect() })
+        let (taken, is_unfinished) = two_numbers(lines.next().unwrap_or_default())?;
+        Ok(Self { taken, is_unfinished: is_unfinished > 0, awaited: lines.map(str::to_owned).collect() })
     }
 }
 

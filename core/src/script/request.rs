@@ -63,8 +63,7 @@ pub(crate) struct Request<'a, D, I> {
 
 impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
     pub(super) fn new(script: D, items: I) -> Self {
-        let operation = D::DECLARATION.name;
-        Self { script, items, operation, durability: Durability::None, keep_trying: &|_| false }
+        Self { script, items, operation: D::VERB, durability: Durability::None, keep_trying: &|_| false }
     }
 
     /// The verb that errors name, where that is not the script's name.

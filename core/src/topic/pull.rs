@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::{MAX_PUBLISH, Message, Topic};
+use super::{MAX_PUBLISH, Message, Topic, member_only};
 use crate::process::host;
-use crate::queue::MAX_LEASE;
-use crate::queue::held_pulls::{KeptFailure, Pulled};
+use crate::queue::{KeptFailure, MAX_LEASE, Pulled};
 use crate::script::{Declared, Digits, Pull, PulledMessage, TopicKeys, unexpected};
 use crate::value::error::Error;
 use crate::value::name;
@@ -78,7 +77,7 @@ impl Topic {
     /// for a message that is not JSON, which another program has written: others come first, and an [ack](Self::ack) of its id passes over
     /// it.
     pub async fn pull(&self, member: &str, options: &PullOptions) -> Result<Vec<Message>, Error> {
-        name::check_topic(member).and_then(|()| options.check()).map_err(|error| self.error(error, "pull"))?;
+        name::check_topic(member).and_then(|()| options.check()).map_err(self.during("pull"))?;
         let until = Instant::now() + options.wait.min(LONGEST_WAIT);
         let room = Room { most: options.max, max_bytes: MOST_BYTES };
         let held = &self.part.client.shared.pulls;
@@ -86,7 +85,8 @@ impl Topic {
             return Err(failure.error);
         }
         loop {
-            let pulled = self.member_only(member, self.pull_once(member, options, room).await?, "pull")?;
+            let pulled = self.pull_once(member, options, room).await?;
+            let pulled = member_only(member, pulled).map_err(self.during("pull"))?;
             let calls = pulled.calls;
             let (messages, failed) = self.messages(member, pulled.messages);
             match failed {
@@ -114,7 +114,7 @@ impl Topic {
         }
         let mut failed = None;
         let read = pulled.into_iter().filter_map(|one| {
-            let message = Message::of(self, member, one).map_err(|error| self.error(error, "pull"));
+            let message = Message::of(self, member, one).map_err(self.during("pull"));
             message.map_err(|error| failed.get_or_insert(error)).ok()
         });
         let messages = read.collect();
@@ -161,10 +161,10 @@ async fn pull_with_one_command(
         max_bytes: room.max_bytes,
         topic_count: TopicKeys::of(topics.iter().map(|topic| topic.name())),
     };
-    let reply = first.part.run(pull.with([])).await.map_err(|error| first.error(error, "pull"))?;
+    let reply = first.part.run(pull.with([])).await.map_err(first.during("pull"))?;
     if reply.0.len() != topics.len() {
-        return Err(first.error(unexpected("one answer a topic"), "pull"));
+        return Err(first.during("pull")(unexpected("one answer a topic")));
     }
     let named = topics.iter().zip(reply.0);
-    Ok(named.map(|(topic, pulled)| pulled.map_err(|error| topic.error(error, "pull"))).collect())
+    Ok(named.map(|(topic, pulled)| pulled.map_err(topic.during("pull"))).collect())
 }

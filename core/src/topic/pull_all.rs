@@ -9,11 +9,10 @@ use tokio::sync::watch;
 use tokio::time::{timeout, timeout_at};
 
 use super::pull::{MOST_BYTES, PullOptions, Room, pull_of};
-use super::{Message, ON_THE_WAY, Topic};
+use super::{Message, ON_THE_WAY, Topic, cut_off, stranger};
 use crate::connection::WaitedBy;
 use crate::process::host;
-use crate::queue::Client;
-use crate::queue::held_pulls::{HeldPulls, KeptFailure, KeptMessage, LatePull, Pulled, answered, take_answered};
+use crate::queue::{Client, HeldPulls, KeptFailure, KeptMessage, LatePull, Pulled};
 use crate::script::{Key, Membership, PulledMessage};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::LONGEST_WAIT;
@@ -60,7 +59,7 @@ impl Client {
             let again = if is_late { Instant::now() + LOOK_AGAIN } else { until };
             let Round { late, waits, .. } = &mut round;
             tokio::select! {
-                () = answered(late, |here| here > 0), if is_late => {}
+                () = LatePull::answered(late, |here| here > 0), if is_late => {}
                 waited = self.wait_for_messages(waits, again), if !waits.is_empty() => waited?,
             }
         }
@@ -158,7 +157,7 @@ impl Client {
             return Ok(());
         }
         ended.send_replace(true);
-        woken.map(drop).map_err(|error| first.error(error, "pull"))
+        woken.map(drop).map_err(first.during("pull"))
     }
 }
 
@@ -230,8 +229,8 @@ impl<'a> Round<'a> {
 
     /// Takes what has come of the calls that were late.
     async fn take_late(&mut self) {
-        answered(&mut self.late, |_| true).await;
-        for (late, pulled) in take_answered(&mut self.late) {
+        LatePull::answered(&mut self.late, |_| true).await;
+        for (late, pulled) in LatePull::take_answered(&mut self.late) {
             let until = late.leased_until();
             let is_over = Instant::now() >= until;
             for (name, pulled) in late.topics.iter().zip(pulled) {
@@ -301,9 +300,9 @@ impl<'a> Round<'a> {
         self.late.append(&mut calls);
         let all = asked.len();
         let grace = tokio::time::Instant::now() + GRACE;
-        let _ = timeout_at(grace, answered(&mut self.late[before..], |here| here == all)).await;
+        let _ = timeout_at(grace, LatePull::answered(&mut self.late[before..], |here| here == all)).await;
         let mut new = self.late.split_off(before);
-        let here = take_answered(&mut new);
+        let here = LatePull::take_answered(&mut new);
         self.late.append(&mut new);
         let by_name: HashMap<_, _> = asked.iter().flatten().map(|topic| (topic.name(), topic)).collect();
         let group_of =
@@ -323,7 +322,7 @@ impl<'a> Round<'a> {
                 self.read(topic, pulled.messages);
             }
             Ok(Membership::CutOff(reply)) => {
-                let error = topic.cut_off(self.member, &reply, "pull");
+                let error = topic.during("pull")(cut_off(self.member, &reply));
                 self.passing.get_or_insert(error);
             }
             Ok(Membership::Stranger) => self.take_stranger(topic),
@@ -339,7 +338,7 @@ impl<'a> Round<'a> {
             self.left.push((topic.name().to_owned(), tag.clone()));
             return;
         }
-        let error = topic.stranger(self.member, "pull");
+        let error = topic.during("pull")(stranger(self.member));
         self.failures.push(KeptFailure { topic: topic.name().to_owned(), leaves: Some(tag.clone()), error });
     }
 

@@ -1,4 +1,4 @@
-//! So many jobs in so much time: a token bucket, of a queue or of a job name; see `lua/lib/rate.lua`.
+//! So many jobs in so much time: a token bucket, of a queue or of a job name; see `lua/lib/limits/rate.lua`.
 
 use std::time::Duration;
 

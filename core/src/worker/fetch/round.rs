@@ -22,7 +22,7 @@ const MOST_CUTS: u32 = 5;
 /// Those with less than this are not.
 const LARGE: usize = 16 * 1024;
 /// How often it is checked whether a call under way has become hopeless.
-const LOOK_UP: Duration = Duration::from_millis(200);
+const CHECK_EACH: Duration = Duration::from_millis(200);
 
 /// A call and its answer; no answer when the worker gave up meanwhile.
 pub(super) struct Answered {
@@ -239,7 +239,7 @@ async fn ask(
                     Some(reply)
                 });
             }
-            () = tokio::time::sleep(LOOK_UP) => if desk.is_hopeless(batch, FAREWELL) {
+            () = tokio::time::sleep(CHECK_EACH) => if desk.is_hopeless(batch, FAREWELL) {
                 desk.abandon();
                 return Ok(None);
             }

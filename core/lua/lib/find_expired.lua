@@ -1,5 +1,0 @@
--- Leases that are over, the oldest first. Settling can only take some of them away.
--- Needs: `clock`, `reclaim_cap`. Gives: `expired`.
-
--- with `'LIMIT', '0', '100000')` for `'LIMIT', '0', reclaim_cap)`: a million ended leases stall the server
-expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)

@@ -1,5 +1,0 @@
--- The id that an operator means: the id itself, or the live job that holds a key.
-local function resolve(by, value)
-  if by == 'key' then return redis.call('HGET', keys, value) end
-  return value
-end

@@ -1,0 +1,24 @@
+-- The run of a job is about to start: whatever ends its lease from now on is its own fault. Not where the lease is over, though
+-- nobody took the job yet: the next reserve would charge a job whose run has not begun.
+-- Needs: `now`, what `back/note` gives.
+local function note_start(id)
+  -- without: a job is charged whose worker came too late to start it
+  if tonumber(redis.call('ZSCORE', reserved, id) or 0) <= now then return false end
+  local note = read_note(id)
+  note.has_started = true
+  -- without: a server without memory starts no suspect
+  --- include: call/allow_growing
+  write_note(id, note)
+  return true
+end
+
+-- The job goes back without a run, whatever was said of it.
+local function forget_start(id)
+  local note = read_note(id)
+  -- with `do`: a job that was only fetched ahead leaves a note
+  if note.has_started then
+    -- without: a job that was given back unstarted is charged for the next worker
+    note.has_started = false
+    write_note(id, note)
+  end
+end

@@ -1,0 +1,16 @@
+-- What a topic keeps of itself. Its messages are numbered from 1 without gaps, and each has its number in its id, `<ms>-<number>`, so
+-- that all counting is arithmetic: none is removed but the oldest.
+-- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `length`, `number_of`, `behind`, `first`; what other programs
+-- hold in these keys has stopped the script.
+local noted_format, noted_last, noted_ms = unpack(redis.call('HMGET', topic, 'format', 'last', 'last_ms'))
+-- Another format than ours refuses every call.
+-- without: an old client writes into a topic of a newer format
+if noted_format and noted_format ~= 'FORMAT' then return 'format ' .. noted_format end
+local last, last_ms = tonumber(noted_last or 0), tonumber(noted_ms or 0)
+local length = redis.call('XLEN', messages)
+-- without: a foreign type under `floors` publishes by half
+redis.call('ZCARD', floors)
+local first = last - length + 1
+local function number_of(id) return tonumber(string.match(id, '%-(%d+)$')) end
+-- The lowest id behind this one.
+local function behind(id) return string.format('%s-%.0f', string.match(id, '^%d+'), number_of(id) + 1) end

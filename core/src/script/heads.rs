@@ -1,0 +1,160 @@
+//! The heads of the files that scripts share: which names a part reads and does not declare itself (`Needs:`), and which it leaves to
+//! what stands behind it (`Gives:`). The compiler of Lua says which names those are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::declare::tests::{all, parts, variants};
+use super::declare::{Declaration, Declared as _, Variant};
+use super::foreign::tests::all_foreign;
+use super::library::library;
+use super::lint::{OFFERED, globals};
+use super::reserve::Reserve;
+
+type Names = BTreeSet<String>;
+
+/// The words of Lua that are no names.
+const RESERVED: &[&str] = &[
+    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "if", "in", "local", "nil", "not", "or",
+    "repeat", "return", "then", "true", "until", "while",
+];
+
+fn is_name(word: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    !word.is_empty() && word.chars().all(is_letter) && !word.starts_with(|letter: char| letter.is_ascii_digit())
+}
+
+/// The comment that a file begins with, up to the first mark of a guard.
+fn head_of(code: &str) -> String {
+    let lines = code.lines().take_while(|line| line.starts_with("-- ") && !line.starts_with("-- with"));
+    lines.map(|line| &line[3..]).collect::<Vec<_>>().join(" ")
+}
+
+/// The names in backticks, and those of parts with their folders, behind `Needs:` and behind `Gives:`.
+fn said_in(head: &str) -> (Names, Names) {
+    let is_meant = |word: &&str| word.split('/').all(is_name);
+    let names = |text: &str| text.split('`').skip(1).step_by(2).filter(is_meant).map(str::to_owned).collect();
+    let (before, gives) = head.split_once("Gives: ").unwrap_or((head, ""));
+    let (_, needs) = before.split_once("Needs: ").unwrap_or(("", ""));
+    (names(needs), names(gives))
+}
+
+/// The globals of a text that may be the middle of a loop.
+fn free_in(text: &str) -> BTreeSet<(String, String)> {
+    globals(&format!("while true do\n{text}\nend"))
+}
+
+/// What a part reads or writes and does not declare, and what it leaves behind: local names, and those that it has written.
+fn free_and_left(text: &str) -> (Names, Names) {
+    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
+    let words: Names = words.filter(|word| is_name(word) && !RESERVED.contains(word)).map(str::to_owned).collect();
+    // A name that is still a global behind it was not declared there.
+    let reads = words.iter().map(|word| format!("READ({word})\n")).collect::<Vec<_>>().concat();
+    let unknown: Names = free_in(&format!("{text}\n{reads}")).into_iter().map(|(_, name)| name).collect();
+    let free = free_in(text);
+    let written = free.iter().filter(|(kind, _)| kind == "SETGLOBAL").map(|(_, name)| name);
+    let left = words.difference(&unknown).chain(written).cloned().collect();
+    (free.into_iter().map(|(_, name)| name).collect(), left)
+}
+
+/// What has each variant of a file.
+fn everything() -> Declaration {
+    Declaration { is_shaped: true, has_extents: true, ..Reserve::DECLARATION }
+}
+
+struct Part {
+    name: String,
+    needs: Names,
+    gives: Names,
+    free: Names,
+    left: Names,
+}
+
+impl Part {
+    fn read(name: String) -> Self {
+        let (needs, gives) = said_in(&head_of(library(&name, Variant::default().clock)));
+        let everything = everything();
+        let text_in = |variant: Variant| {
+            let mut text = String::new();
+            everything.shown_in(variant).append(&name, library(&name, variant.clock), &mut text);
+            text
+        };
+        let texts: BTreeSet<String> = variants().map(text_in).collect();
+        let (mut free, mut left) = (Names::new(), Names::new());
+        for text in texts {
+            let (own_free, own_left) = free_and_left(&text);
+            free.extend(own_free);
+            left.extend(own_left);
+        }
+        Self { name, needs, gives, free, left }
+    }
+}
+
+/// What all scripts with this part find declared: the keys and arguments that they have in common.
+fn declared_around() -> BTreeMap<&'static str, Names> {
+    // Where a test moves the clock, each script has the key that it is in.
+    let of_a_test = Names::from(["meta".to_owned()]);
+    let mut around: BTreeMap<&str, Names> = BTreeMap::from([("call/clock", of_a_test.clone())]);
+    for script in all() {
+        let declared: Names = script.names().map(str::to_owned).chain(of_a_test.clone()).collect();
+        for variant in variants() {
+            for part in script.shown_in(variant).files(script.body) {
+                let known = around.entry(part).or_insert_with(|| declared.clone());
+                known.retain(|name| declared.contains(name));
+            }
+        }
+    }
+    for script in all_foreign() {
+        let declared: Names = script
+            .keys
+            .iter()
+            .chain(script.arguments.iter().map(|(name, _)| name))
+            .map(|name| (*name).to_owned())
+            .collect();
+        for part in everything().shown_in(Variant::default()).files(script.body) {
+            let known = around.entry(part).or_insert_with(|| declared.clone());
+            known.retain(|name| declared.contains(name));
+        }
+    }
+    around
+}
+
+#[test]
+fn a_part_needs_what_its_head_says_and_gives_it() {
+    let parts: Vec<Part> = parts().into_iter().map(Part::read).collect();
+    let left_by: BTreeMap<&str, &Names> = parts.iter().map(|part| (part.name.as_str(), &part.left)).collect();
+    let around = declared_around();
+    let mut wrong = Vec::new();
+    for part in &parts {
+        let meant = |word: &String| -> Names {
+            let given = left_by.get(word.as_str()).into_iter().copied().flatten();
+            given.chain([word]).cloned().collect()
+        };
+        let needed: Names = part.needs.iter().flat_map(meant).collect();
+        let declared = around.get(part.name.as_str()).into_iter().flatten();
+        let offered: Names = declared.cloned().chain(OFFERED.iter().map(|name| (*name).to_owned())).collect();
+        let unsaid: Vec<_> =
+            part.free.iter().filter(|name| !needed.contains(*name) && !offered.contains(*name)).collect();
+        let idle: Vec<_> = part.needs.iter().filter(|word| meant(word).is_disjoint(&part.free)).collect();
+        let not_given: Vec<_> = part.gives.iter().filter(|word| meant(word).is_disjoint(&part.left)).collect();
+        for (what, names) in
+            [("reads, and does not say so", unsaid), ("does not need", idle), ("does not give", not_given)]
+        {
+            if !names.is_empty() {
+                wrong.push(format!("{} {what}: {names:?}", part.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The check above can fail.
+#[test]
+fn what_a_part_reads_and_leaves_is_seen() {
+    let names = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Names>();
+    let text = "local given = needed\nwritten = 1\nif given then break end\ndo local inner = 2 end";
+    assert_eq!(free_and_left(text), (names(&["needed", "written"]), names(&["given", "written"])));
+    let head =
+        head_of("-- A part. Needs: `a` (`<b> <c>`), what `d`\n-- gives. Gives: `e`.\n-- with `f`: g\nlocal e = a");
+    assert_eq!(said_in(&head), (names(&["a", "d"]), names(&["e"])));
+    assert_eq!(said_in("Gives: nothing."), (names(&[]), names(&[])));
+}
