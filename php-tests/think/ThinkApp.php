@@ -44,10 +44,11 @@ final class ThinkApp
         $this->moveTo($server);
     }
 
-    /** The folder that the environment names, with ThinkPHP in it; null if there is none. */
+    /** The folder with ThinkPHP in it, which the environment names or Composer has made here; null if there is none. */
     public static function vendor(): ?string
     {
-        $folder = getenv(self::VARIABLE) ?: null;
+        $here = __DIR__ . '/vendor';
+        $folder = getenv(self::VARIABLE) ?: (is_file("{$here}/autoload.php") ? $here : null);
         if ($folder !== null && !is_file("{$folder}/autoload.php")) {
             throw new \RuntimeException(self::VARIABLE . " is {$folder}, which has no autoload.php");
         }

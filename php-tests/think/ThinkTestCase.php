@@ -13,7 +13,7 @@ abstract class ThinkTestCase extends ServerTestCase
 {
     /** Why a test was not run. */
     public const WITHOUT = 'not run without ThinkPHP: DULY_THINK_VENDOR names a folder with autoload.php, '
-        . 'topthink/framework 8 and topthink/think-queue 3, such as that of composer install in php-tests/think';
+        . 'topthink/framework 8 and topthink/think-queue 3, unless composer install in php-tests/think has made it';
 
     protected ThinkApp $app;
     /** @var list<Running> */

@@ -72,12 +72,13 @@ class Work extends Command
 
     private function autoloader(): string
     {
+        $usual = $this->app->getRootPath() . 'vendor/autoload.php';
         $composer = 'Composer\Autoload\ClassLoader';
-        if (class_exists($composer, false)) {
-            $file = (string) (new \ReflectionClass($composer))->getFileName();
-            return dirname($file, 2) . '/autoload.php';
+        if (is_file($usual) || !class_exists($composer, false)) {
+            return $usual;
         }
-        return $this->app->getRootPath() . 'vendor/autoload.php';
+        // The application has its packages elsewhere.
+        return dirname((string) (new \ReflectionClass($composer))->getFileName(), 2) . '/autoload.php';
     }
 
     /** @return list<string> */
