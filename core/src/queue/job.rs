@@ -32,7 +32,7 @@ pub struct Job {
 #[derive(Debug, Default)]
 struct Hold {
     state: AtomicU32,
-    /// What becomes of it by the verb that settled it.
+    /// What becomes of it by the verb that settled it, unless that was an ack.
     said: OnceLock<Next>,
 }
 
@@ -54,7 +54,9 @@ impl Settling {
     /// The server has taken it.
     pub(crate) fn settled(self, next: Next) {
         let fate = if next == Next::Ack { ACKED } else { FAILED_OR_RELEASED };
-        let _ = self.hold.said.set(next);
+        if next != Next::Ack {
+            let _ = self.hold.said.set(next);
+        }
         self.becomes(fate, &[OURS, LOST]);
     }
 
@@ -103,7 +105,7 @@ impl Job {
 
     /// What becomes of it, if one of its own verbs settled it.
     pub fn said(&self) -> Option<Next> {
-        self.is_settled().then(|| self.hold.said.get().copied()).flatten()
+        if self.is_acked() { Some(Next::Ack) } else { self.hold.said.get().copied().filter(|_| self.is_settled()) }
     }
 
     /// Has one of its verbs learned that the lease is not ours?

@@ -75,19 +75,27 @@ impl Part {
         let mut settled = Vec::with_capacity(settlements.len());
         while settled.len() < settlements.len() {
             let mut outcomes = Outcomes::default();
-            let mut nexts = Vec::new();
+            let (mut are_acks, mut others) = (Vec::new(), Vec::new());
             let rest = &settlements[settled.len()..];
             for one in rest.iter().take(MAX_BATCH) {
-                nexts.push(add_outcome(&mut outcomes, one)?);
+                let next = add_outcome(&mut outcomes, one)?;
+                are_acks.push(next == Next::Ack);
+                if next != Next::Ack {
+                    others.push(next);
+                }
                 if outcomes.payload_bytes() >= MAX_RESULT_BYTES {
                     break;
                 }
             }
-            let settling: Vec<_> = rest.iter().zip(&nexts).map(|(one, &next)| (one.job.settling(), next)).collect();
-            let are_acks: Vec<_> = nexts.iter().map(|&next| next == Next::Ack).collect();
+            let settling: Vec<_> = rest.iter().zip(&are_acks).map(|(one, _)| one.job.settling()).collect();
             let flags = in_given_order(&are_acks, self.settle_outcomes("settle", &outcomes).await?);
-            for ((settling, next), &is_ours) in settling.into_iter().zip(&flags) {
-                if is_ours { settling.settled(next) } else { settling.lost() }
+            let mut others = others.into_iter();
+            for ((settling, is_ack), &is_ours) in settling.into_iter().zip(are_acks).zip(&flags) {
+                let next = if is_ack { Some(Next::Ack) } else { others.next() };
+                match next.filter(|_| is_ours) {
+                    Some(next) => settling.settled(next),
+                    None => settling.lost(),
+                }
             }
             settled.extend(flags);
         }
