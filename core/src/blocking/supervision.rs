@@ -1,4 +1,4 @@
-//! The supervisor of a skin's worker processes: the state machine of [`crate::process::supervise`] with a clock.
+//! The supervisor of a skin's worker processes: the state machine of `process::supervise` with a clock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

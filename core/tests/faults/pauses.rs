@@ -71,8 +71,13 @@ struct Gate {
 
 impl Gate {
     async fn before(server: u16, no: No) -> Self {
-        let port = support::free_port();
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+        let (port, listener) = loop {
+            let port = support::free_port();
+            // Another program may be quicker.
+            if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)).await {
+                break (port, listener);
+            }
+        };
         let (says_no, calls) = (watch::Sender::new(false), Arc::new(AtomicUsize::new(0)));
         let (mut said, counted) = (says_no.subscribe(), Arc::clone(&calls));
         tokio::spawn(async move {
