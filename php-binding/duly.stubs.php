@@ -277,7 +277,7 @@ namespace Duly {
          *
          * @return ?Job null if there is none, and always once it was stopped
          *
-         * @throws Exception\ExceptionInterface what no waiting heals, such as a wrong password at the start. Outages
+         * @throws Exception\ExceptionInterface what waiting does not cure, such as a wrong password at the start. Outages
          *     are waited out
          */
         public function next(int|float|null $wait = null): ?Job

@@ -118,7 +118,7 @@ def test_a_web_request_waits_for_two_seconds_at_most_and_the_next_one_fails_at_o
 
 SCRIPT = """
     import threading, uvicorn, gunicorn.app.base
-    from duly._web import serves_requests
+    from duly._core import _serves_requests as serves_requests
     assert not serves_requests()
     import uvicorn.server, duly
 
@@ -141,10 +141,21 @@ def test_a_program_that_has_only_imported_a_web_server_and_a_worker_have_the_lon
 
 @pytest.mark.parametrize("module", ["uwsgi", "mod_wsgi"])
 def test_the_modules_of_servers_that_are_no_python_say_so(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from duly._web import serves_requests
+    from duly._core import _serves_requests as serves_requests
 
     assert not serves_requests()
     stand_in = type(duly)(module)
     stand_in.process_group = ""  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module, stand_in)
     assert serves_requests()
+
+
+def test_a_signal_that_comes_while_that_is_decided_is_not_lost() -> None:
+    """Python handles signals in its own code alone, and there an exception of a handler would have nowhere to go."""
+    from duly._core import _serves_requests
+
+    calls = list[str]()
+    sys.setprofile(lambda frame, event, _: calls.append(f"{event} {frame.f_code.co_name}"))
+    _serves_requests()
+    sys.setprofile(None)
+    assert [call for call in calls if call.startswith("call")] == []

@@ -33,6 +33,7 @@ mod supervise;
 mod telemetry;
 mod topic;
 mod waiting;
+mod web;
 mod worker;
 
 use pyo3::prelude::*;
@@ -89,6 +90,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<aio::AsyncJob>()?;
     module.add_function(wrap_pyfunction!(push_many::_push_all, module)?)?;
     module.add_function(wrap_pyfunction!(console::_console, module)?)?;
+    module.add_function(wrap_pyfunction!(web::serves_requests, module)?)?;
     module.add_function(wrap_pyfunction!(aio::_give_back, module)?)?;
     // Without `__all__` in the module, which would list what users take from `duly` and `duly.aio`.
     module.delattr("__all__")?;

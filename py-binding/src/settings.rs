@@ -13,6 +13,7 @@ use pyo3::types::{IntoPyDict, PyDict};
 use crate::convert::{self, Keywords};
 use crate::error::{Failure, invalid};
 use crate::waiting::stay_in_python;
+use crate::web::serves_requests;
 
 /// Their defaults stand in the signatures that Python shows, and in the stub.
 const SETTINGS: [&str; 14] = [
@@ -102,7 +103,7 @@ pub(crate) fn builder(
 /// A web server may begin to serve behind the import that makes the client.
 fn of_requests() -> Option<Duration> {
     let serves = Python::try_attach(|py| {
-        let serves = py.import("duly._web")?.call_method0("serves_requests")?.extract::<bool>();
+        let serves = serves_requests(py);
         serves.inspect_err(|error| error.clone_ref(py).write_unraisable(py, None))
     });
     matches!(serves, Some(Ok(true))).then_some(ClientBuilder::DEADLINE_IN_REQUESTS)

@@ -36,7 +36,7 @@ impl Supervision {
         self.lock().ready(slot, grace)
     }
 
-    /// The process of this slot says why it ends: `fatal` (an error that no waiting heals) or `refused` (the program's code gives no
+    /// The process of this slot says why it ends: `fatal` (an error that waiting does not cure) or `refused` (the program's code gives no
     /// worker).
     pub fn ends(&self, slot: usize, why: &str) {
         self.lock().ends(slot, why);

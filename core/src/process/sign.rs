@@ -1,4 +1,4 @@
-//! A file descriptor that is readable while it is shown: how an event loop is told to look.
+//! A file descriptor that is readable while it is shown: what an event loop waits for.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};

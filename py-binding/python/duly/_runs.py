@@ -33,7 +33,7 @@ PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 
 
 class Ending(NamedTuple):
-    """What `settle` is told of a run."""
+    """How a run ended, for `settle`."""
 
     why: str = ""
     """What it logs of a failure."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _log = partial(log_safely, logger=logging.getLogger("duly.supervisor"))
 
 FAILED = 1
-"""Exit status of a worker that met an error which no waiting heals: a new one would meet it too."""
+"""Exit status of a worker that met an error which waiting does not cure: a new one would meet it too."""
 USAGE = 2
 """Exit status after a wrong command line."""
 READY = b"ready"

@@ -27,7 +27,7 @@ const OUT_OF_GRACE: i32 = BY_SIGNAL + libc::SIGALRM;
 /// Why a worker process ends, in its own word: its exit code may be a handler's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastWord {
-    /// It met an error that no waiting heals, such as a wrong password.
+    /// It met an error that waiting does not cure, such as a wrong password.
     Fatal,
     /// The program's code gave it no worker to run.
     Refused,
