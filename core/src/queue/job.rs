@@ -53,11 +53,16 @@ pub(crate) struct Settling {
 impl Settling {
     /// The server has taken it.
     pub(crate) fn settled(self, next: Next) {
-        let fate = if next == Next::Ack { ACKED } else { FAILED_OR_RELEASED };
-        if next != Next::Ack {
-            let _ = self.hold.said.set(next);
+        if next == Next::Ack {
+            return self.acked();
         }
-        self.becomes(fate, &[OURS, LOST]);
+        let _ = self.hold.said.set(next);
+        self.becomes(FAILED_OR_RELEASED, &[OURS, LOST]);
+    }
+
+    /// The server has taken it, and it was an ack.
+    pub(crate) fn acked(self) {
+        self.becomes(ACKED, &[OURS, LOST]);
     }
 
     /// The server has refused it: it was settled by another verb, or is another's.

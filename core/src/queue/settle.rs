@@ -91,10 +91,11 @@ impl Part {
             let flags = in_given_order(&are_acks, self.settle_outcomes("settle", &outcomes).await?);
             let mut others = others.into_iter();
             for ((settling, is_ack), &is_ours) in settling.into_iter().zip(are_acks).zip(&flags) {
-                let next = if is_ack { Some(Next::Ack) } else { others.next() };
-                match next.filter(|_| is_ours) {
+                let other = if is_ack { None } else { others.next() };
+                match other {
+                    _ if !is_ours => settling.lost(),
+                    None => settling.acked(),
                     Some(next) => settling.settled(next),
-                    None => settling.lost(),
                 }
             }
             settled.extend(flags);
