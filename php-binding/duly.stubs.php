@@ -277,8 +277,8 @@ namespace Duly {
          *
          * @return ?Job null if there is none, and always once it was stopped
          *
-         * @throws Exception\ExceptionInterface what waiting does not cure, such as a wrong password at the start. Outages
-         *     are waited out
+         * @throws Exception\ExceptionInterface what waiting does not cure, such as a wrong password at the start.
+         *     Outages are waited out
          */
         public function next(int|float|null $wait = null): ?Job
         {

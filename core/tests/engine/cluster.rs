@@ -17,16 +17,6 @@ use duly::{Client, LockOptions, NewJob, PullOptions, ReserveOptions, Selection, 
 use serde_json::json;
 use tokio::sync::Notify;
 
-/// A port whose bus has the port 10,000 higher (an own number for it came with 7.0). Both are below those that the kernel
-/// hands out, so that nobody gets one of them in between.
-fn cluster_port(number: u32) -> u16 {
-    let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-    (0..9_000)
-        .map(|turn| 11_000 + u16::try_from((std::process::id() * 31 + 4_500 + 100 * number + turn) % 9_000).unwrap())
-        .find(|&port| is_free(port) && is_free(port + 10_000))
-        .unwrap()
-}
-
 struct Cluster {
     nodes: Vec<Server>,
 }
@@ -36,7 +26,7 @@ impl Cluster {
         // No port is given twice: another test may be looking for free ones just now.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let first = NEXT.fetch_add(3, Ordering::Relaxed);
-        let node = |number| Server::start_at(cluster_port(first + number), &["--cluster-enabled", "yes"]);
+        let node = |number| Server::start_at(support::cluster_port(first + number), &["--cluster-enabled", "yes"]);
         let nodes: Vec<Server> = (0..3).map(node).collect();
         let addresses: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         let made = Command::new("redis-cli")

@@ -106,7 +106,7 @@ async fn who_asks_a_sentinel_whose_server_is_gone_asks_with_pauses() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_asks_a_cluster_that_is_gone_asks_with_pauses() {
-    let mut server = Server::start_with(&["--cluster-enabled", "yes"]);
+    let mut server = Server::start_at(support::cluster_port(0), &["--cluster-enabled", "yes"]);
     server.redis_cli(&["cluster", "addslotsrange", "0", "16383"]);
     support::eventually("it is up", || async { server.redis_cli(&["cluster", "info"]).contains("state:ok") }).await;
     let (url, port) = (format!("redis+cluster://127.0.0.1:{}", server.port()), server.port());

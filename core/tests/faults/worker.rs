@@ -422,7 +422,8 @@ async fn a_job_that_outlives_its_timeout_fails_and_its_handler_is_dropped() {
     assert!(failed.envelope.error.contains("timeout of 0.03 s"), "{}", failed.envelope.error);
     // That its time is over; and perhaps already that it failed for good.
     let about = ("orders".to_owned(), id, Some("slow".to_owned()), 1);
-    assert!(!worker.notes.about().is_empty() && worker.notes.about().iter().all(|one| *one == about));
+    until("it reports", async || !worker.notes.about().is_empty()).await;
+    assert!(worker.notes.about().iter().all(|one| *one == about));
     assert_eq!(worker.stop().await.failed, 1);
 }
 

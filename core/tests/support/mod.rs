@@ -188,6 +188,16 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// A port whose bus has the port 10,000 higher (an own number for it came with 7.0). Both are below those that the kernel
+/// hands out, so that nobody gets one of them in between.
+pub fn cluster_port(number: u32) -> u16 {
+    let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
+    (0..9_000)
+        .map(|turn| 11_000 + u16::try_from((std::process::id() * 31 + 4_500 + 100 * number + turn) % 9_000).unwrap())
+        .find(|&port| is_free(port) && is_free(port + 10_000))
+        .unwrap()
+}
+
 /// The server to test against: `DULY_TEST_SERVER` names another version than the machine's.
 pub fn server_program() -> std::ffi::OsString {
     std::env::var_os("DULY_TEST_SERVER").unwrap_or_else(|| "redis-server".into())
