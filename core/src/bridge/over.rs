@@ -196,9 +196,9 @@ impl Bridge {
             };
             let fates = self.read(lane, entries, self.now(lane).await?)?;
             for (part, jobs) in self.parts_of(&fates) {
-                // What is in `failed` has its own sequence: the others are in, whether there is room for it or not.
-                let (failed, others): (Vec<_>, Vec<_>) =
-                    jobs.into_iter().partition(|(_, moved)| moved.target == Target::Failed);
+                // What goes to `failed` has its own sequence: the others are in, whether there is room for it or not. So has what may expire
+                // before the batch is read again: a job is never in another part than before.
+                let (failed, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|(_, moved)| moved.may_fail);
                 for (name, jobs) in [(id.clone(), others), (format!("{id}:failed"), failed)] {
                     if jobs.is_empty() {
                         continue;
@@ -212,10 +212,10 @@ impl Bridge {
                             continue 'again;
                         }
                         Stored::NoRoom(room) => {
+                            let come = jobs.iter().filter(|(_, moved)| moved.target == Target::Failed).count();
                             return Ok(Batch::Blocked(format!(
-                                "{} failed jobs come, and the queue '{part}' keeps {room} more: raise that with keep_failed, or \
-                                 empty it, and run the bridge again",
-                                jobs.len()
+                                "{come} failed jobs come, and the queue '{part}' keeps {room} more: raise that with keep_failed, or \
+                                 empty it, and run the bridge again"
                             )));
                         }
                     }

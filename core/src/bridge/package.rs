@@ -85,6 +85,9 @@ pub(super) struct Moved {
     pub(super) record: Vec<u8>,
     pub(super) came_back: Vec<u8>,
     pub(super) target: Target,
+    /// Does it go to `failed`, or may it, by the clock? That depends on nothing but its bytes, the key and the options: it decides in which
+    /// part of its batch a job is, also when the batch is read again later.
+    pub(super) may_fail: bool,
     /// Was it due when it was read? The server decides, when it is stored.
     pub(super) is_due: bool,
     /// Why it cannot be read; it goes to `failed` as it is.
@@ -101,6 +104,7 @@ impl Fate {
         let read = read(old, lane, &entry, id).and_then(|mut job| {
             job.due = job.due.or(due);
             job.has_failed |= lane.state == OldState::Failed || fault.is_some();
+            let may_fail = job.has_failed || job.expires.is_some();
             let envelope = &mut job.envelope;
             if let Some((_, error)) = job.expires.take().filter(|(at, _)| *at <= now.get()) {
                 (envelope.error, job.has_failed) = (error, true);
@@ -115,10 +119,10 @@ impl Fate {
                 "it had failed in the old queue, which did not say why".clone_into(&mut envelope.error);
             }
             envelope.check()?;
-            Ok(job)
+            Ok((job, may_fail))
         });
         match read {
-            Ok(Job { mut envelope, queue, due, has_failed, .. }) => {
+            Ok((Job { mut envelope, queue, due, has_failed, .. }, may_fail)) => {
                 let target = match due {
                     _ if has_failed => Target::Failed,
                     Some(due) => Target::Due(due),
@@ -128,7 +132,15 @@ impl Fate {
                 let came_back = CameBack::of(&envelope).map(|beside| beside.encode()).unwrap_or_default();
                 (envelope.attempts, envelope.error) = (0, String::new());
                 let queue = queue.unwrap_or_else(|| lane.queue.clone());
-                Self::Moves(Moved { queue, record: Record::encode(&envelope), came_back, target, is_due, fault })
+                Self::Moves(Moved {
+                    queue,
+                    record: Record::encode(&envelope),
+                    came_back,
+                    target,
+                    may_fail,
+                    is_due,
+                    fault,
+                })
             }
             Err(Unread::Stays(reason)) => Self::Stays(reason),
             Err(Unread::Fault(error)) if old.format == Format::Celery => Self::Stays(error.to_string()),
@@ -136,7 +148,15 @@ impl Fate {
                 let fault = format!("the bridge could not read it: {error}");
                 let came_back = CameBack { error: fault.clone(), ..CameBack::default() }.encode();
                 let (queue, target) = (lane.queue.clone(), Target::Failed);
-                Self::Moves(Moved { queue, record: entry, came_back, target, is_due: true, fault: Some(fault) })
+                Self::Moves(Moved {
+                    queue,
+                    record: entry,
+                    came_back,
+                    target,
+                    may_fail: true,
+                    is_due: true,
+                    fault: Some(fault),
+                })
             }
         }
     }

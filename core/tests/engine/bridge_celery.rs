@@ -260,3 +260,35 @@ async fn workers_that_take_what_stays_hold_up_no_bridge() {
     assert_eq!(left(&old).len(), stay - taken);
     assert_eq!(report.stays().values().sum::<u64>(), (stay - taken) as u64, "{report}");
 }
+
+/// By the server's clock, in seconds.
+fn now(server: &Server) -> i64 {
+    server.redis_cli(&["--raw", "TIME"]).lines().next().unwrap().parse().unwrap()
+}
+
+fn expiring(number: usize, at: i64) -> String {
+    let at = jiff::Timestamp::from_second(at).unwrap();
+    message(number, false).replace(r#""expires":null"#, &format!(r#""expires":"{at}""#))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_expires_while_its_batch_waits_for_room_comes_over_once() {
+    let (old, new) = (Server::start(), Server::start());
+    let queue = new.queue("orders");
+    queue.keep_failed(1, Duration::from_secs(3600)).await.unwrap();
+    let expires_at = now(&new) + 3;
+    let tasks = [message(0, false), expiring(3, 1), expiring(6, 2), expiring(9, expires_at)];
+    let all: Vec<&str> = ["LPUSH", "orders"].into_iter().chain(tasks.iter().map(String::as_str)).collect();
+    old.redis_cli(&all);
+    let report = drain(&old.client(), &new.client()).await;
+    assert!(!report.is_complete(), "{report}");
+    let mut done = Vec::new();
+    work(&new.client(), &mut done).await;
+    support::eventually("it expires", || async { now(&new) > expires_at }).await;
+    queue.keep_failed(10, Duration::from_secs(3600)).await.unwrap();
+    let report = drain(&old.client(), &new.client()).await;
+    assert!(report.is_complete(), "{report}");
+    work(&new.client(), &mut done).await;
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((done, counts.failed), (vec![0], 3), "{report}");
+}
