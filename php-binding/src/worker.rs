@@ -63,10 +63,14 @@ impl Drop for WorkerEngine {
             // The thread beside it may keep the engine for a moment: nothing is to start, and what it holds is to go back.
             self.inner.engine.stop();
             self.inner.engine.stop();
-            if let Some(job) = was_broken_off {
+            if let Some((job, has_worked)) = was_broken_off {
                 // If it fails, the end of the lease counts the run.
                 let _ = self.inner.engine.ended(FAREWELL, &mut Uninterrupted);
-                process::last_words(format!("duly: {job}: the process ended during its run, which counts as failed\n"));
+                if !has_worked {
+                    process::last_words(format!(
+                        "duly: {job}: the process ended during its run, which counts as failed\n"
+                    ));
+                }
             }
             // SAFETY: dropped here only, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.inner) };
@@ -88,8 +92,8 @@ impl WorkerEngine {
 
 impl Inner {
     /// PHP is gone, and with it the run that is under way, if none of its shutdown functions has ended that: the program's own may
-    /// have ended them by `exit`, an exception or a second fatal error. Gives the job if that is a failure.
-    fn break_off(&self) -> Option<AboutJob> {
+    /// have ended them by `exit`, an exception or a second fatal error. Gives the job, and whether its run had worked.
+    fn break_off(&self) -> Option<(AboutJob, bool)> {
         let run = self.current.try_borrow_mut().ok()?.take()?;
         let is_over = run.job().reserved().is_settled() || self.executor.was_interrupted(&run).is_some();
         if is_over || self.engine.is_over() {
@@ -99,7 +103,7 @@ impl Inner {
         let job = run.about();
         let ended = || if has_worked { Ended::DONE } else { Ended::failed(ENDED_IN_RUN) };
         // No hook was called: another worker does it.
-        self.executor.end(&run, false, ended).ok()?.filter(|_| !has_worked).map(|_| job)
+        self.executor.end(&run, false, ended).ok()?.map(|_| (job, has_worked))
     }
 
     /// Ends the run that is under way, if there is one: as was noted, else as one that worked.
