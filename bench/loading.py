@@ -7,6 +7,7 @@ for itself; a child of php-fpm shares those of its master until it writes to the
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 import subprocess
@@ -35,6 +36,7 @@ def elapsed_ms(*options: str) -> float:
 def main() -> None:
     module = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "duly.so").resolve()
     load = ("-d", f"extension={module}")
+    os.sync()  # pages of a new file that are not written yet would count as private ones
     took, kib = [], []
     for _ in range(PAIRS):
         took.append(elapsed_ms(*load) - elapsed_ms())
