@@ -13,6 +13,7 @@ require __DIR__ . '/Server.php';
 require __DIR__ . '/Program.php';
 require __DIR__ . '/ServerTestCase.php';
 require __DIR__ . '/RecordingLogger.php';
+require __DIR__ . '/Symptoms.php';
 require __DIR__ . '/Unexpected.php';
 
 // Those of ThinkPHP's package need what they name only where there is a ThinkPHP.

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 NOTHING_TO_RUN = {"text", "console", "mermaid"}
 LONGEST_S = 60
+CHECKOUT = "/srv/duly"  # where the pages assume one
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def test_example(block: Block, tmp_path: Path) -> None:
 def run(block: Block, command: list[str], name: str, folder: Path) -> None:
     script = folder / name
     opening = "" if block.language != "php" or block.text.startswith("<?php") else "<?php\n"
-    script.write_text(opening + block.text, encoding="utf-8")
+    script.write_text(opening + block.text.replace(CHECKOUT, str(ROOT)), encoding="utf-8")
     environment = {**os.environ, "DULY_URL": f"embedded:{folder / 'server'}"}
     stop = re.search(r"stop after ([\d.]+) s", block.comment)
     expected = re.search(r"expect: (.*?)\s*-->", block.comment)
