@@ -138,6 +138,20 @@ final class FpmTest extends TestCase
         self::assertCount(4, $this->fromAll(4, 'try', 'pushed'));
     }
 
+    public function testTheFirstJobOfThePage(): void
+    {
+        // The page's line for the pool is that of this test.
+        [$pool] = Pages::blocks('first-job.md', 'text');
+        $line = explode("\n", trim(str_replace('redis://127.0.0.1:6379', $this->server->url(), $pool)))[1];
+        self::assertStringContainsString($line, (string) file_get_contents("{$this->folder}/fpm.conf"));
+        file_put_contents("{$this->folder}/index.php", Pages::code('first-job.md', '$_GET'));
+        self::assertSame("order 7 closes in 3 s unless it is paid\n", $this->request('index', 'order=7'));
+        $orders = (new \Duly\Client($this->server->url(), 'f:'))->queue('orders');
+        self::assertSame(['order' => 7], $orders->find(key: 'close:7')?->data());
+        self::assertSame("order 7 is paid\n", $this->request('index', 'order=7&paid=1'));
+        self::assertNull($orders->find(key: 'close:7'));
+    }
+
     public function testALeaseIsNotKeptBeyondItsRequest(): void
     {
         $this->request('push', 'a');

@@ -22,7 +22,7 @@ final class Symptoms
 
     public static function areSaidBy(string $text, string $said): bool
     {
-        $pattern = implode('.*', array_map(static fn (string $part): string => preg_quote($part, '~'), explode('…', $text)));
-        return preg_match("~{$pattern}~", $said) === 1;
+        $parts = array_map(static fn (string $part): string => preg_quote($part, '~'), explode('…', $text));
+        return preg_match('~' . implode('.*', $parts) . '~', $said) === 1;
     }
 }

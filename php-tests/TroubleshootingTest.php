@@ -214,9 +214,10 @@ final class TroubleshootingTest extends ServerTestCase
         $runs = function (callable $handler, mixed ...$options): string {
             $this->queue->push(1, ...$options + ['name' => 'n', 'maxRetries' => 0]);
             $lines = [];
-            $worker = new Worker($this->client, ['q'], maxJobs: 1, log: static function (string $line) use (&$lines): void {
+            $log = static function (string $line) use (&$lines): void {
                 $lines[] = $line;
-            });
+            };
+            $worker = new Worker($this->client, ['q'], maxJobs: 1, log: $log);
             $worker->on('n', $handler)->run();
             return implode("\n", $lines) . ' ' . ($this->queue->peek('failed')[0]->error ?? '');
         };
@@ -306,10 +307,10 @@ final class TroubleshootingTest extends ServerTestCase
     private function configure(string $rest): string
     {
         $folder = "{$this->folder}/install";
-        $commands = 'set -e; mkdir -p "$1/php-binding"; cp -r "$2/php-binding/ext" "$1/php-binding/"; cp "$2/Cargo.toml" "$1";'
-            . ' cd "$1/php-binding/ext"; phpize; ';
-        // As on a machine without Rust.
-        $commands .= $rest === 'CARGO=no' ? 'HOME=/no PATH=/usr/bin:/bin ac_cv_path_CARGO=no ./configure' : "./configure {$rest}";
+        $commands = 'set -e; mkdir -p "$1/php-binding"; cp -r "$2/php-binding/ext" "$1/php-binding/";'
+            . ' cp "$2/Cargo.toml" "$1"; cd "$1/php-binding/ext"; phpize; ';
+        // As on a machine without Rust, or with these options.
+        $commands .= $rest === 'CARGO=no' ? 'HOME=/no ac_cv_path_CARGO=no ./configure' : "./configure {$rest}";
         return self::ends(['bash', '-c', $commands, 'bash', $folder, self::ROOT]);
     }
 

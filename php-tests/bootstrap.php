@@ -13,6 +13,7 @@ require __DIR__ . '/Server.php';
 require __DIR__ . '/Program.php';
 require __DIR__ . '/ServerTestCase.php';
 require __DIR__ . '/RecordingLogger.php';
+require __DIR__ . '/Pages.php';
 require __DIR__ . '/Symptoms.php';
 require __DIR__ . '/Unexpected.php';
 

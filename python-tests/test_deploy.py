@@ -75,12 +75,13 @@ def test_supervisord_reads_its_programs(tmp_path: Path) -> None:
     assert parsed.sections() == ["program:duly-php"]
 
 
-def test_kubernetes_knows_the_manifest(tmp_path: Path) -> None:
-    file = DEPLOY / "kubernetes" / "worker.yaml"
+@pytest.mark.parametrize("file", sorted(DEPLOY.glob("kubernetes/*.yaml")), ids=lambda file: file.stem)
+def test_kubernetes_knows_a_manifest(file: Path, tmp_path: Path) -> None:
     status, said = says(BIN / "kubernetes-validate", "--strict", file)
     assert (status, "passed" in said) == (0, True)
     text = file.read_text("utf-8")
     assert int(re.findall(r"terminationGracePeriodSeconds: (\d+)", text)[0]) > GRACE_S + 15
+    assert f'"--grace", "{GRACE_S}"' in text
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(text.replace("replicas: 4", "replicas: four"), "utf-8")
     assert says(BIN / "kubernetes-validate", "--strict", wrong)[0] != 0
