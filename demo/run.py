@@ -1,8 +1,9 @@
-"""The whole story on real parts: `make demo`.
+"""The whole story on real parts: `make demo`, or `make demo ARGS=thinkphp` for that part alone.
 
-A private redis-server, a web shop in PHP, workers in Python, PHP and Rust, an SQLite database. This file only directs:
-it asks the shop over HTTP, kills a worker in the middle of a job, prints what happens, and at the end checks that
-nothing was lost, started early, or was done twice. Ends with 0 if all is well.
+A private redis-server, a web shop in PHP, workers in Python, PHP and Rust, an SQLite database. Where a ThinkPHP is
+given (`DULY_THINK_VENDOR`), the shop is also a controller of it. This file only directs: it asks the shop over HTTP,
+kills a worker in the middle of a job, prints what happens, and at the end checks that nothing was lost, started early,
+or was done twice. Ends with 0 if all is well.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import duly
 
+from demo import think_app
 from demo.ledger import Ledger
 from demo.stage import Event, Process, Stage, Timeline
 
@@ -48,6 +51,7 @@ class Story:
         self.client = duly.Client(url)
         self.orders, self.letters = self.client.queue("orders"), self.client.queue("letters")
         self.shop_url = ""
+        self.states: dict[int, str] = {}  # of the orders, as they must be in the end
 
     # What the workers tell, as it comes ------------------------------------------------------------------------
 
@@ -85,7 +89,8 @@ class Story:
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.shop_url + path, data=data, method=method)
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.shop_url + path, data=data, headers=headers, method=method)
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
@@ -95,8 +100,16 @@ class Story:
         job: str = self.ask("POST", "/orders", body)["job"]
         self.ledger.pushed(job, f"order {number}", self.due(self.orders, job))
         but = f"; {trouble}" if trouble else ""
+        self.states[number] = "closed"
         self.time.line("shop", f"POST /orders: {number} closes in {pay_within} s unless paid{but}")
         return job
+
+    def pay(self, number: int, job: str) -> None:
+        if not self.ask("POST", f"/orders/{number}/pay")["cancelled"]:
+            raise RuntimeError(f"the shop found no job to cancel for order {number}")
+        self.states[number] = "paid"
+        self.ledger.cancelled(job)
+        self.time.line("shop", f"POST /orders/{number}/pay: its job is cancelled by the key close:{number}")
 
     def worker(self, who: str, command: list[str | Path]) -> Process:
         process = self.stage.wait_ready(self.stage.start(who, command))
@@ -121,10 +134,12 @@ class Story:
         with sqlite3.connect(self.database) as db:
             db.execute("CREATE TABLE orders (number INTEGER PRIMARY KEY, state TEXT, trouble TEXT, token INTEGER)")
         db.close()
+
+    def open_shop(self, *script: str | Path) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{free.getsockname()[1]}"
-        shop = self.stage.start("shop", ["php", "-S", address, DEMO / "shop.php"])
+        shop = self.stage.start("shop", ["php", "-S", address, *script])
         self.shop_url = f"http://{address}"
         self.until_it_answers(shop)
         self.time.line("shop", f"php -S serves {self.shop_url}")
@@ -133,8 +148,10 @@ class Story:
         give_up_at = time.monotonic() + 10
         while True:
             try:
-                self.ask("GET", "/failed")
+                urllib.request.urlopen(self.shop_url, timeout=10).close()
                 return
+            except urllib.error.HTTPError:
+                return  # there is no such page, it says
             except OSError as error:
                 if time.monotonic() > give_up_at or shop.popen.poll() is not None:
                     raise RuntimeError(f"the shop does not answer ({error}):\n{''.join(shop.log)}") from error
@@ -145,11 +162,7 @@ class Story:
         self.order(1, 1.5)
         paid = self.order(2, 1.5)
         self.order(3, 2.0)
-        cancelled = self.ask("POST", "/orders/2/pay")["cancelled"]
-        if not cancelled:
-            raise RuntimeError("the shop found no job to cancel for order 2")
-        self.ledger.cancelled(paid)
-        self.time.line("shop", "POST /orders/2/pay: its job is cancelled by the key close:2")
+        self.pay(2, paid)
         self.stage.wait_for("done", about="order 1")
         self.stage.wait_for("done", about="order 3")
         return worker
@@ -220,6 +233,17 @@ class Story:
             self.stage.wait_for("done", job=event["job"])
         self.stop(worker)
 
+    def the_shop_is_in_thinkphp(self, thinkphp: Path) -> None:
+        self.time.scene("The shop as a controller of ThinkPHP; the worker stays in Python")
+        public = think_app.make(thinkphp, self.folder / "thinkphp")
+        self.open_shop("-t", public, public / "index.php")
+        worker = self.python_worker()
+        self.order(7, 1.0)
+        paid = self.order(8, 1.0)
+        self.pay(8, paid)
+        self.stage.wait_for("done", about="order 7")
+        self.stop(worker)
+
     def verdict(self) -> int:
         self.time.scene("What is left")
         problems = self.ledger.problems()
@@ -232,8 +256,7 @@ class Story:
         with sqlite3.connect(self.database) as db:
             states = dict(db.execute("SELECT number, state FROM orders"))
         db.close()
-        expected = {1: "closed", 2: "paid", 3: "closed", 4: "closed", 5: "closed", 6: "closed"}
-        if states != expected:
+        if states != self.states:
             problems.append(f"the shop's database says {states}")
         late = self.ledger.lateness_ms()
         median, most = late[len(late) // 2], late[-1]
@@ -247,28 +270,45 @@ class Story:
             self.time.line("demo", "nothing lost, nothing early, nothing done twice")
         return 1 if problems else 0
 
-    def play(self) -> int:
+    def play(self, thinkphp: Path | None) -> int:
         with self.stage.cleared_at_the_end():
             self.opening()
+            self.open_shop(DEMO / "shop.php")
             worker = self.unpaid_orders_are_closed()
             self.failures_are_retried()
             worker = self.a_worker_is_killed(worker)
             self.stop(worker)
             self.the_roles_turn()
+            if thinkphp is not None:
+                self.the_shop_is_in_thinkphp(thinkphp)
+            verdict = self.verdict()
+            if thinkphp is None:
+                self.time.line("demo", think_app.HOW_TO_GET_IT)
+            return verdict
+
+    def play_thinkphp(self, thinkphp: Path) -> int:
+        with self.stage.cleared_at_the_end():
+            self.opening()
+            self.the_shop_is_in_thinkphp(thinkphp)
             return self.verdict()
 
 
-def what_is_missing() -> str | None:
+def what_is_missing(part: str) -> str | None:
+    if part not in ("", "thinkphp"):
+        return f"there is no part {part!r}: make demo, or make demo ARGS=thinkphp"
     if subprocess.run(["php", "--ri", "duly"], capture_output=True, check=False).returncode != 0:
         return "php does not load the extension: use `make demo`, which builds it and says where it is"
-    if not RUST_WORKER.exists():
+    if part == "thinkphp" and think_app.vendor() is None:
+        return think_app.HOW_TO_GET_IT
+    if part == "" and not RUST_WORKER.exists():
         return f"{RUST_WORKER} is missing: use `make demo`, which builds it"
     return None
 
 
-def play_in(folder: Path) -> int:
+def play_in(folder: Path, part: str) -> int:
     """The client lives here, and with it our place among the users of the server."""
-    return Story(folder).play()
+    story, thinkphp = Story(folder), think_app.vendor()
+    return story.play_thinkphp(thinkphp) if part and thinkphp else story.play(thinkphp)
 
 
 def tidy_up(folder: Path) -> None:
@@ -285,13 +325,14 @@ def tidy_up(folder: Path) -> None:
 
 
 def main() -> int:
-    if missing := what_is_missing():
+    part = sys.argv[1] if len(sys.argv) > 1 else ""
+    if missing := what_is_missing(part):
         print(missing, file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: end all that was started
     folder = Path(tempfile.mkdtemp(prefix="duly-demo-"))
     try:
-        return play_in(folder)
+        return play_in(folder, part)
     except KeyboardInterrupt:
         print("\n  stopped; nothing is left running", file=sys.stderr)
         return 130

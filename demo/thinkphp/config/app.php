@@ -1,0 +1,3 @@
+<?php
+
+return ['default_timezone' => 'Asia/Shanghai', 'with_route' => true];

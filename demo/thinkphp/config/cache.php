@@ -1,0 +1,3 @@
+<?php
+
+return ['default' => 'file', 'stores' => ['file' => ['type' => 'File', 'path' => '', 'prefix' => '', 'expire' => 0]]];

@@ -1,0 +1,3 @@
+<?php
+
+return ['url_route_must' => true];
