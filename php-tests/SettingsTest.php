@@ -49,6 +49,7 @@ final class SettingsTest extends ServerTestCase
         $said = $this->said('phpinfo(INFO_MODULES);', $settings);
         self::assertStringContainsString("duly.url => redis://***@host:6380/2 => redis://***@host:6380/2\n", $said);
         self::assertStringContainsString("duly.prefix => shop: => shop:\n", $said);
+        self::assertStringContainsString('version => ' . phpversion('duly') . "\n", $said);
         self::assertStringContainsString("duly.deadline => no value => no value\n", $said);
         self::assertStringNotContainsString('s3cr3t', $said);
         // The host was forgotten.

@@ -7,6 +7,7 @@ use duly::ClientBuilder;
 use ext_php_rs::ffi::sapi_module;
 use ext_php_rs::flags::IniEntryPermission;
 use ext_php_rs::zend::{IniEntryDef, IniEntryDefs, ModuleEntry};
+use ext_php_rs::{info_table_end, info_table_row, info_table_start};
 
 use crate::convert::named;
 use crate::error::Fault;
@@ -33,6 +34,9 @@ pub fn register(module: i32) {
 
 /// What phpinfo says.
 pub unsafe extern "C" fn show(module: *mut ModuleEntry) {
+    info_table_start!();
+    info_table_row!("version", env!("CARGO_PKG_VERSION"));
+    info_table_end!();
     // SAFETY: PHP asks with the entry of this extension.
     unsafe { display_ini_entries(module) };
 }
