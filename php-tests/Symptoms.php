@@ -14,9 +14,13 @@ final class Symptoms
      *
      * @return list<string> `…` in them stands for anything
      */
-    public static function on(string $page): array
+    public static function on(string $page, string $section = ''): array
     {
-        preg_match_all('/^\| `([^`]+)` \|/m', (string) file_get_contents(self::FOLDER . $page), $found);
+        $text = (string) file_get_contents(self::FOLDER . $page);
+        if ($section !== '') {
+            $text = explode("\n## ", explode("\n## {$section}\n", $text)[1])[0];
+        }
+        preg_match_all('/^\| `([^`]+)` \|/m', $text, $found);
         return $found[1];
     }
 

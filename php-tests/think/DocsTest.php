@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Duly\Tests\Think;
 
 use Duly\Tests\Server;
+use Duly\Tests\Symptoms;
 
 /** The examples of docs/php, in an application. */
 final class DocsTest extends ThinkTestCase
@@ -41,6 +42,40 @@ final class DocsTest extends ThinkTestCase
         $work->hear('closed order 44');
         Server::until(fn (): bool => ($this->totals()['acked'] ?? 0) === 2, 'they are not acked');
         self::assertSame(1, $this->queue->counts()->delayed);
+    }
+
+    public function testWhatGoesWrongIsSaidAsThePageSays(): void
+    {
+        $provoke = [
+            'Class "Duly\Client" not found' => fn (): string => $this->withoutTheExtension('duly()->push(1);'),
+            "this application has no handler for the name 'order.close'" => function (): string {
+                $this->queue->push(1, name: 'order.close', maxRetries: 0);
+                $this->start('duly:work', '--queue', 'default');
+                Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it has not failed');
+                return (string) $this->queue->peek('failed')[0]->error;
+            },
+        ];
+        self::assertSame(array_keys($provoke), Symptoms::on('thinkphp.md', 'If something goes wrong'));
+        foreach ($provoke as $text => $call) {
+            $said = $call();
+            self::assertTrue(Symptoms::areSaidBy($text, $said), "it was said: {$said}");
+        }
+    }
+
+    private function withoutTheExtension(string $code): string
+    {
+        $this->app->write('code.php', "<?php
+            require 'vendor/autoload.php';
+            (new think\\App(getcwd()))->initialize();
+            {$code}
+        ");
+        $options = ['-n', '-d', 'display_errors=1'];
+        foreach (['pdo', 'ctype', 'mbstring', 'tokenizer', 'pdo_sqlite'] as $extension) {
+            array_push($options, '-d', "extension={$extension}");
+        }
+        $program = new Running([PHP_BINARY, ...$options, 'code.php'], $this->app->folder());
+        $program->end();
+        return $program->said();
     }
 
     /** Does what a page says, first the files and then what uses them, and gives how many of its examples there were. */
