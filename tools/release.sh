@@ -7,10 +7,12 @@
 # - a bill of materials (CycloneDX) of the extension and of the module, and SHA256SUMS
 #
 # Each of these is tried: installed and used. It publishes nothing: .github/workflows/release.yml does that, for every PHP
-# and processor of its matrix, by calling this script with --php or --python in each job.
+# and processor of its matrix, by calling this script for one part in each job.
 #
-#     tools/release.sh --dry-run            all of it, as far as this machine can
-#     tools/release.sh --php | --python     only that part
+#     tools/release.sh --dry-run                      all of it, as far as this machine can
+#     tools/release.sh --php | --python | --bill      only that part
+#     tools/release.sh --check                        only whether all versions are one; builds nothing
+#     tools/release.sh --complete FOLDER              whether all that a release consists of is in the folder; writes SHA256SUMS
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v cargo >/dev/null || PATH="$HOME/.cargo/bin:$PATH"
@@ -28,10 +30,19 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 
 # One version, in one place: all others are compared with it.
 check_version() {
-    local found
-    found=$(php -r 'echo json_decode(file_get_contents("php-binding/composer.json"), true)["require"]["ext-duly"];')
+    local found crate heading="\\($version\\|Unreleased\\)"
+    found=$(sed -n 's/.*"ext-duly": "\(.*\)".*/\1/p' php-binding/composer.json)
     [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/composer.json requires ext-duly $found"
-    grep -q "^## \[\(Unreleased\|$version\)\]" CHANGELOG.md || give_up "CHANGELOG.md has no heading for $version"
+    for crate in duly duly-php duly-python duly-console; do
+        found=$(grep -A 1 "^name = \"$crate\"$" Cargo.lock | sed -n 's/^version = "\(.*\)"$/\1/p')
+        [ "$found" = "$version" ] || give_up "Cargo.toml says $version and Cargo.lock has $crate ${found:-not at all}"
+    done
+    # Composer and PIE take the version of a release from its tag.
+    if [ "${GITHUB_REF_TYPE:-}" = tag ]; then
+        [ "$GITHUB_REF_NAME" = "$version" ] || give_up "Cargo.toml says $version and the tag is $GITHUB_REF_NAME"
+        heading=$version
+    fi
+    grep -q "^## \[$heading\]" CHANGELOG.md || give_up "CHANGELOG.md has no heading for $version"
     say "version $version"
 }
 
@@ -86,6 +97,7 @@ php_extension() {
     name=$(pie_name)
     case $name in
     *-linux-glibc*)
+        tools
         say "building $name with glibc $oldest_glibc (minutes)"
         linked_by_zig cargo build --quiet --release --locked -p duly-php --target "$(triple)"
         module=$target/$(triple)/release/libduly_php.so
@@ -141,6 +153,7 @@ php_sources() {
 
 python_packages() {
     local wheel folder
+    tools
     say "building the wheel with glibc $oldest_glibc (minutes)"
     VIRTUAL_ENV=$root/.venv .venv/bin/maturin build --quiet --release --locked --zig --compatibility "manylinux_${oldest_glibc/./_}" \
         --out "$out"
@@ -177,14 +190,58 @@ bill_of_materials() {
     say "bills of materials"
 }
 
-[ "${1:-}" = --dry-run ] || [ "${1:-}" = --php ] || [ "${1:-}" = --python ] || { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+# What all jobs of the workflow have made together: an archive for each PHP, with threads and without, processor and libc.
+check_whole() {
+    local php arch libc threads file missing=0 wanted=()
+    for php in 8.1 8.2 8.3 8.4 8.5; do
+        for arch in x86_64 arm64; do
+            for libc in glibc musl; do
+                for threads in '' -zts; do
+                    wanted+=("php_duly-${version}_php$php-$arch-linux-$libc$threads.zip")
+                done
+            done
+        done
+    done
+    for arch in x86_64 aarch64; do
+        wanted+=("duly-$version-cp310-abi3-manylinux_${oldest_glibc/./_}_$arch.manylinux2014_$arch.whl")
+    done
+    wanted+=("php_duly-$version-src.tgz" "duly-$version-php-classes.zip" "duly-$version.tar.gz")
+    wanted+=("duly-$version-php-binding.cdx.json" "duly-$version-py-binding.cdx.json")
+    for file in "${wanted[@]}"; do
+        [ -s "$1/$file" ] || { say "$file is missing"; missing=1; }
+    done
+    [ $missing = 0 ] || give_up "$1 is no whole release"
+    (cd "$1" && rm -f SHA256SUMS && sha256sum -- * >SHA256SUMS)
+    say "${#wanted[@]} files, none is missing"
+}
+
+case ${1:-} in
+--complete)
+    check_version
+    check_whole "${2:?the folder with all files}"
+    exit
+    ;;
+--dry-run | --php | --python | --bill | --check) ;;
+*) sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+esac
+check_version
+[ "$1" != --check ] || exit 0
 rm -rf "$out"
 mkdir -p "$out"
-check_version
-tools
-[ "$1" = --python ] || { php_extension; php_sources; }
-[ "$1" = --php ] || python_packages
-[ "$1" != --dry-run ] || bill_of_materials
+case $1 in
+--php)
+    php_extension
+    php_sources
+    ;;
+--python) python_packages ;;
+--bill) bill_of_materials ;;
+--dry-run)
+    php_extension
+    php_sources
+    python_packages
+    bill_of_materials
+    ;;
+esac
 (cd "$out" && sha256sum -- * >SHA256SUMS)
 ls -l "$out" >&2
 say "nothing was published"
