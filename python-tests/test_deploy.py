@@ -87,6 +87,26 @@ def test_kubernetes_knows_a_manifest(file: Path, tmp_path: Path) -> None:
     assert says(BIN / "kubernetes-validate", "--strict", wrong)[0] != 0
 
 
+def test_the_page_has_the_times_of_the_files() -> None:
+    page = (ROOT / "docs" / "php" / "deployment.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| (systemd|supervisord|Kubernetes) \|.*\| (\d+)[^|]*\|$", page, re.MULTILINE))
+    files = {
+        "systemd": ("systemd/duly-php.service", r"TimeoutStopSec=(\d+)"),
+        "supervisord": ("supervisor/duly.conf", r"stopwaitsecs=(\d+)"),
+        "Kubernetes": ("kubernetes/php-worker.yaml", r"terminationGracePeriodSeconds: (\d+)"),
+    }
+    assert rows == {
+        name: re.findall(pattern, (DEPLOY / file).read_text("utf-8"))[0] for name, (file, pattern) in files.items()
+    }
+    for file in re.findall(r"`((?:docker|systemd|supervisor|kubernetes)/[^`]+)`", page):
+        assert (DEPLOY / file).exists(), file
+
+
+def test_docker_does_not_copy_what_was_built() -> None:
+    ignored = (ROOT / ".dockerignore").read_text("utf-8").splitlines()
+    assert {".git", ".venv", "build", "target"} <= set(ignored)
+
+
 @pytest.mark.parametrize("file", sorted(ROOT.glob(".github/workflows/*.yml")), ids=lambda file: file.stem)
 def test_a_workflow_is_one_of_github(file: Path) -> None:
     status, said = says(BIN / "check-jsonschema", "--builtin-schema", "vendor.github-workflows", file)
