@@ -515,13 +515,19 @@ namespace Duly {
          *
          * @param ?string $id the job's id; give this or `key`. Default: none
          * @param ?string $key the job's key. Default: none
+         * @param State|string|list<State|string>|null $only a state, or several: a job in another state is not touched.
+         *     Default: any state
          *
          * @return ?Cancelled null if there is no such job
          *
+         * @throws Exception\NotFoundException the job is in a state that is not in `only`: `getJobState` says in which
          * @throws Exception\ExceptionInterface
          */
-        public function cancel(?string $id = null, ?string $key = null): ?Cancelled
-        {
+        public function cancel(
+            ?string $id = null,
+            ?string $key = null,
+            State|string|array|null $only = null,
+        ): ?Cancelled {
         }
 
         /**
@@ -571,13 +577,28 @@ namespace Duly {
         }
 
         /**
-         * Removes all jobs that are `delayed`, `ready` or `failed`.
+         * Removes all jobs in a state, as many as there are now.
+         *
+         * @param State|string $state purging `reserved` takes the jobs from their workers, as `cancel` does: runs are
+         *     interrupted, and acks refused
          *
          * @return int how many
          *
          * @throws Exception\ExceptionInterface
          */
         public function purge(State|string $state): int
+        {
+        }
+
+        /**
+         * Empties the queue: removes all jobs that are delayed or ready. Jobs that workers have stay, and run to their
+         * end; `purge('reserved')` before this takes those, too. Failed jobs stay.
+         *
+         * @return int how many
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function clear(): int
         {
         }
 
@@ -864,6 +885,9 @@ namespace Duly {
          * @param ?int $attempts the number of failures before this one, 0 to 4,294,967,295. Default: unchanged
          * @param ?int $maxRetries how many retries the job may have, 0 to 4,294,967,295. Default: unchanged
          * @param ?string $raw new data of the job, as JSON; `'null'` makes it null. Default: unchanged
+         * @param ?array<string, string> $headers strings that the job gets besides those it has, such as the class of
+         *     the error; one of the same name is replaced. Default: none
+         * @param ?string $name a new name of the job. Default: unchanged
          *
          * @return ?float the seconds until the retry; null if the job is in `failed` now
          *
@@ -879,6 +903,8 @@ namespace Duly {
             ?int $attempts = null,
             ?int $maxRetries = null,
             #[\SensitiveParameter] ?string $raw = null,
+            #[\SensitiveParameter] ?array $headers = null,
+            ?string $name = null,
         ): ?float {
         }
 
@@ -887,11 +913,13 @@ namespace Duly {
          *
          * @param int|float|null $after how many seconds until it may run again, 0 to 100 years. Default: 0, at once
          * @param ?string $reason is kept with the job as its last error, at most 8 KiB. Default: that stays
+         * @param bool $counted whether this run counts as an attempt, as in Laravel and think-queue. The job then waits
+         *     behind those that are ready; it never goes to `failed`, whatever retries are left. Default: false
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
          */
-        public function release(int|float|null $after = null, ?string $reason = null): void
+        public function release(int|float|null $after = null, ?string $reason = null, bool $counted = false): void
         {
         }
 
@@ -1987,6 +2015,8 @@ namespace Duly {
         /**
          * Notes that the current run failed, with the arguments of `Job::fail`; `done` ends it.
          *
+         * @param ?array<string, string> $headers
+         *
          * @return ?float the seconds until the retry; null if the job goes to `failed`
          *
          * @throws Exception\InvalidArgumentException
@@ -2001,6 +2031,8 @@ namespace Duly {
             ?int $attempts = null,
             ?int $maxRetries = null,
             #[\SensitiveParameter] ?string $raw = null,
+            #[\SensitiveParameter] ?array $headers = null,
+            ?string $name = null,
         ): ?float {
         }
 
@@ -2188,6 +2220,9 @@ namespace Duly\Exception {
         /** The id of the job, where there is one. */
         public function getJobId(): ?string;
 
+        /** The state of that job, in a `NotFoundException` where the state does not allow the call. */
+        public function getJobState(): ?string;
+
         /** For `pushMany`: the index of the refused job, from 0; if a whole batch failed, that of its first job. */
         public function getIndex(): ?int;
 
@@ -2215,6 +2250,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2250,6 +2289,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2282,6 +2325,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2311,6 +2358,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2349,6 +2400,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2378,6 +2433,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2413,6 +2472,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2442,6 +2505,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2477,6 +2544,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2506,6 +2577,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2541,6 +2616,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2570,6 +2649,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2605,6 +2688,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2634,6 +2721,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2669,6 +2760,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2698,6 +2793,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2733,6 +2832,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2762,6 +2865,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2797,6 +2904,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2826,6 +2937,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2861,6 +2976,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2890,6 +3009,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2925,6 +3048,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -2954,6 +3081,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 
@@ -2989,6 +3120,10 @@ namespace Duly\Exception {
         {
         }
 
+        public function getJobState(): ?string
+        {
+        }
+
         public function getIndex(): ?int
         {
         }
@@ -3018,6 +3153,10 @@ namespace Duly\Exception {
         }
 
         public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
         {
         }
 

@@ -84,7 +84,7 @@ final class ConformanceTest extends TestCase
 
     private function step(\stdClass $step): void
     {
-        self::allow($step, ['do', 'args', 'client', 'as', 'expect', 'error', 'job_id', 'says']);
+        self::allow($step, ['do', 'args', 'client', 'as', 'expect', 'error', 'job_id', 'job_state', 'says']);
         $name = $step->client ?? 'a';
         $this->client = $this->clients[$name] ??= $this->newClient();
         $this->queue = $this->client->queue('q');
@@ -122,6 +122,9 @@ final class ConformanceTest extends TestCase
         if (isset($step->job_id) && $error->getJobId() !== $this->resolve($step->job_id)) {
             throw new Unexpected("the error's job id is {$error->getJobId()}");
         }
+        if ($error->getJobState() !== ($step->job_state ?? $error->getJobState())) {
+            throw new Unexpected("the error's job state is {$error->getJobState()}");
+        }
         if (!str_contains($error->getMessage(), $step->says ?? '')) {
             throw new Unexpected("the message does not say '{$step->says}': {$error->getMessage()}");
         }
@@ -134,6 +137,9 @@ final class ConformanceTest extends TestCase
             in_array($verb, self::ON_JOB, true) => function () use ($verb, $arguments): mixed {
                 $job = $arguments['job'];
                 unset($arguments['job']);
+                if (isset($arguments['headers'])) {
+                    $arguments['headers'] = (array) $arguments['headers'];
+                }
                 $job->{$verb}(...self::camelCase($arguments));
                 return null;
             },

@@ -47,6 +47,21 @@ final class ConsumerTest extends ServerTestCase
         self::assertNull($consumer->next());
     }
 
+    public function testADriverCountsAttemptsAndStoresWhatItKnows(): void
+    {
+        $id = $this->queue->push(1, maxRetries: 0, headers: ['tenant' => 'acme']);
+        $consumer = new Consumer($this->client, 'q');
+        $consumer->next(10)->release(reason: 'busy', counted: true);
+        $job = $consumer->next(10);
+        self::assertSame([2, 1, 'busy'], [$job->attempt, $job->attempts, $job->error]);
+        $job->fail('no', final: true, headers: ['error' => 'IoError'], name: 'mail');
+        $consumer->close();
+        $failed = $this->queue->find($id);
+        self::assertSame([2, 'mail'], [$failed->attempts, $failed->name]);
+        self::assertSame(['error' => 'IoError', 'tenant' => 'acme'], $failed->headers);
+        self::assertSame(0, $this->queue->clear());
+    }
+
     public function testMoreThanMayBeOutAreNotGiven(): void
     {
         $this->queue->push(1);

@@ -6,7 +6,9 @@ namespace Duly\Tests;
 
 use Duly\Client;
 use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\NotFoundException;
 use Duly\RetryPolicy;
+use Duly\State;
 
 final class OperatorsTest extends ServerTestCase
 {
@@ -19,6 +21,20 @@ final class OperatorsTest extends ServerTestCase
         $this->queue->push(1, id: 'a');
         self::assertSame('ready', $this->queue->cancel('a')->was);
         self::assertNull($this->queue->cancel('a'));
+    }
+
+    public function testAJobInAnotherStateIsKeptAndTheExceptionHasTheState(): void
+    {
+        $id = $this->queue->push(1, key: 'k');
+        foreach (['delayed', State::Delayed, ['reserved', State::Failed]] as $only) {
+            $error = $this->thrownBy(NotFoundException::class, fn () => $this->queue->cancel(key: 'k', only: $only));
+            self::assertSame([$id, 'ready'], [$error->getJobId(), $error->getJobState()]);
+        }
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->cancel($id, only: []));
+        $this->thrownBy(InvalidArgumentException::class, fn () => $this->queue->cancel($id, only: [5]));
+        self::assertSame('ready', $this->queue->cancel($id, only: [State::Ready, 'delayed'])?->was);
+        self::assertNull($this->queue->cancel($id, only: 'ready'));
+        self::assertNull((new NotFoundException('of a program'))->getJobState());
     }
 
     public function testRescheduleByIdAndByKey(): void

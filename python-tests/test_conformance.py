@@ -82,7 +82,7 @@ class Run:
                 raise AssertionError(f"step {number}, {json.dumps(step)[:300]}: {error}") from error
 
     def step(self, step: dict[str, Any]) -> None:
-        allow(step, {"do", "args", "client", "as", "expect", "error", "job_id", "says"})
+        allow(step, {"do", "args", "client", "as", "expect", "error", "job_id", "job_state", "says"})
         name = step.get("client", "a")
         if name not in self.clients:
             self.clients[name] = duly.Client(self.server.url, prefix=self.prefix, manual_clock=True, **self.settings)
@@ -109,6 +109,8 @@ class Run:
             raise Unexpected(f"it failed with {error.kind}: {error}")
         if "job_id" in step and error.job_id != self.resolve(step["job_id"]):
             raise Unexpected(f"the error's job id is {error.job_id!r}")
+        if error.job_state != step.get("job_state", error.job_state):
+            raise Unexpected(f"the error's job state is {error.job_state!r}")
         if step.get("says", "") not in str(error):
             raise Unexpected(f"the message does not say {step['says']!r}: {error}")
 

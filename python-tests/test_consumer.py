@@ -138,6 +138,20 @@ def test_no_more_is_fetched_ahead_than_is_allowed(client: duly.Client, queue: du
         assert most <= 2 * (prefetch + 1)
 
 
+def test_a_driver_counts_attempts_and_stores_what_it_knows(client: duly.Client, queue: duly.Queue) -> None:
+    queue.push(1, max_retries=0, headers={"tenant": "acme"})
+    with duly.Consumer(client, ["q"]) as consumer:
+        take(consumer).release(counted=True, reason="busy")
+        job = take(consumer)
+        assert (job.attempt, job.attempts, job.error, job.headers) == (2, 1, "busy", {"tenant": "acme"})
+        assert job.fail("no", final=True, headers={"error": "IoError"}, name="mail") is None
+        with pytest.raises(duly.InvalidArgumentError):
+            job.fail("no", headers={"error": 5})  # type: ignore[dict-item]
+    (failed,) = queue.peek("failed")
+    assert (failed.attempts, failed.name, failed.headers) == (2, "mail", {"tenant": "acme", "error": "IoError"})
+    assert queue.clear() == 0
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_behind_its_time_settling_is_refused_and_the_job_is_run_again(
     client: duly.Client, queue: duly.Queue, own: bool

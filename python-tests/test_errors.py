@@ -50,6 +50,22 @@ def test_a_duplicate_names_the_job_that_is_there(queue: duly.Queue) -> None:
     assert queue.push(2, key="k", on_duplicate="replace") != first
 
 
+def test_a_job_in_another_state_is_kept_and_the_error_has_the_state(queue: duly.Queue) -> None:
+    job_id = queue.push(1, key="k")
+    for only in ("delayed", ["delayed", "failed"], ("reserved",), {"failed"}):
+        with pytest.raises(duly.NotFoundError) as caught:
+            queue.cancel(key="k", only=only)  # type: ignore[arg-type] # mypy widens the words of the list
+        assert (caught.value.job_id, caught.value.job_state) == (job_id, "ready")
+        assert pickle.loads(pickle.dumps(caught.value)).job_state == "ready"
+    with pytest.raises(duly.InvalidArgumentError, match="a state is delayed, ready, reserved or failed"):
+        queue.cancel(job_id, only="waiting")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="only must be a state or a list of states, not int"):
+        queue.cancel(job_id, only=5)  # type: ignore[arg-type]
+    cancelled = queue.cancel(job_id, only=iter(["delayed", "ready"]))  # type: ignore[arg-type]
+    assert cancelled is not None
+    assert queue.cancel(job_id, only="ready") is None
+
+
 def test_a_late_ack_is_refused(queue: duly.Queue) -> None:
     job_id = queue.push(1)
     job = queue.reserve()
@@ -118,7 +134,7 @@ def test_a_report_with_local_variables_does_not_show_the_password_of_an_app(wron
 def test_a_job_is_named_by_id_or_by_key(queue: duly.Queue, arguments: dict[str, str]) -> None:
     for verb in (queue.cancel, queue.find):
         with pytest.raises(duly.InvalidArgumentError):
-            verb(**arguments)
+            verb(**arguments)  # type: ignore[arg-type] # mypy thinks that a text may be any argument
     with pytest.raises(duly.InvalidArgumentError):
         queue.reschedule(**arguments, delay=1)  # type: ignore[arg-type]
     with pytest.raises(duly.InvalidArgumentError):

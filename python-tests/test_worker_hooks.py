@@ -98,20 +98,24 @@ def test_an_on_failure_hook_rewrites_the_job(client: duly.Client, queue: duly.Qu
                 failure.max_retries = 5
                 failure.error = "rewritten"
                 failure.retry_after = 0
+                failure.headers = {"error": type(failure.raised).__name__}
+                failure.name = "again"
 
     seen: list[object] = []
     worker = duly.Worker(client, ["q"], middleware=[Rewrites()])
 
     @worker.on(None)
+    @worker.on("again")
     def fail(job: duly.Job) -> None:
-        seen.append((job.data, job.attempts, job.max_retries, job.error))
+        seen.append((job.data, job.attempts, job.max_retries, job.error, job.headers, job.name))
         if job.attempt == 1:
             raise ValueError
 
-    queue.push("old")
+    queue.push("old", headers={"tenant": "acme"})
     with running(worker):
         until(lambda: empty(queue), "the job is left")
-    assert seen == [("old", 0, 5, ""), ({"new": True}, 5, 5, "rewritten")]
+    first, again = {"tenant": "acme"}, {"tenant": "acme", "error": "ValueError"}
+    assert seen == [("old", 0, 5, "", first, None), ({"new": True}, 5, 5, "rewritten", again, "again")]
 
 
 def test_hooks_that_raise_are_logged_and_change_nothing(

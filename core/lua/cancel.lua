@@ -1,6 +1,7 @@
--- Removes jobs in whatever state they are in; who runs one loses its lease.
+-- Removes jobs in whatever state they are in, or only those in the states of `only`; who runs one loses its lease.
 -- Moves:   delayed | ready | reserved | failed -> gone.
--- Replies: one line a job: `<state it was in> <id>`, with `awaited ` in front if somebody may wait for its result, or `absent`;
+-- Replies: one line a job: `<state it was in> <id>`, with `awaited ` in front if somebody may wait for its result;
+--          `kept <state> <id>` if it is in another state than those, or `absent`;
 --          or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 a call.
 --- include: call/once
@@ -17,8 +18,14 @@ local is_freed = false
 --- end
 for at = first_item, #ARGV do
   local id = resolve(ARGV[at])
-  local state, record
-  if id then state, record = remove(id) end
+  local state, record, kept
+  if id and only ~= '' then
+    record = redis.call('HGET', jobs, id)
+    kept = record and state_of(id, record)
+    -- with `kept = nil`: a job is cancelled in a state in which it was not to be
+    if kept and string.find(only, kept, 1, true) then kept = nil end
+  end
+  if id and not kept then state, record = remove(id) end
   if state then removed = removed + 1 end
   --- if limited
   -- without: the place of a cancelled job stays empty for a second
@@ -26,8 +33,8 @@ for at = first_item, #ARGV do
   --- end
   if state == 'failed' then left = left + 1 end
   -- without `keeps_result(record) and 'awaited ' or`: who waits for a cancelled job hears of it a second later
-  local awaited = record and keeps_result(record) and 'awaited ' or ''
-  lines[#lines + 1] = state and awaited .. state .. ' ' .. id or 'absent'
+  local awaited = state and keeps_result(record) and 'awaited ' or ''
+  lines[#lines + 1] = state and awaited .. state .. ' ' .. id or kept and 'kept ' .. kept .. ' ' .. id or 'absent'
 end
 if removed > 0 then
   redis.pcall('HINCRBY', stats, 'cancelled', removed)

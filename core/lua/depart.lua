@@ -52,6 +52,7 @@ elseif cap > 0 then
     redis.call('HDEL', returned, unpack(ids))
     return redis.call('HDEL', jobs, unpack(ids))
   end
+  local set = state == 'delayed' and delayed or failed
   --- include: purge/out_of_state
   -- with `if removed > 0 then`: the bridge stops at entries that no longer count
   if seen > 0 then more = 'more' end

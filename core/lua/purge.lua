@@ -1,5 +1,5 @@
--- Removes jobs of one state, the oldest first, at most `cap`; called again until nothing is left.
--- Moves:   delayed | ready | failed -> gone.
+-- Removes jobs of one state, the oldest first, at most `cap`; called again until nothing is left. Who runs one loses its lease.
+-- Moves:   delayed | ready | reserved | failed -> gone.
 -- Replies: `<removed> <entries looked at>`, and a line with the id of each removed job for whose result somebody may wait;
 --          or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
@@ -11,6 +11,14 @@ if earlier then return earlier end
 if refused then return refused end
 --- include: job/routing, job/stale, job/keeps_result, job/fitting
 --- include: purge/head_of_state
+if state == 'reserved' then
+  -- without: a foreign type under `leases` purges by half
+  redis.call('HLEN', leases)
+  --- if limited
+  -- without: a foreign type under `places` purges by half
+  if limits then redis.call('ZCARD', places) end
+  --- end
+end
 
 local awaited = {}
 local function forget(ids)
@@ -24,13 +32,28 @@ local function forget(ids)
       if keeps_result(record) then awaited[#awaited + 1] = '\n' .. ids[i] end
     end
   end
+  if state == 'reserved' then
+    -- without: the worker of a purged job keeps its lease
+    redis.call('HDEL', leases, unpack(ids))
+    --- if limited
+    -- without: a purged job keeps its place for ever
+    if limits then redis.call('ZREM', places, unpack(ids)) end
+    --- end
+  end
   redis.call('HDEL', returned, unpack(ids))
   local removed = redis.call('HDEL', jobs, unpack(ids))
   if removed > 0 then redis.pcall('HINCRBY', stats, 'purged', removed) end
   return removed
 end
 
+local set = state == 'delayed' and delayed or state == 'reserved' and reserved or failed
 --- include: purge/out_of_state
+--- if limited
+if state == 'reserved' and removed > 0 then
+  -- without: the places of purged jobs stay empty for a second
+  --- include: wake/one, limits/place_freed
+end
+--- end
 local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)
 if seen == 0 then
   --- include: call/allow_growing

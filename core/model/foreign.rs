@@ -117,7 +117,7 @@ impl Stage {
         self.push("later", Some("l"), Due::After(5000));
         self.push("gone", None, Due::Now);
         let call = self.call();
-        self.send(Command::Cancel { call, by: By::Id, names: vec!["gone".to_owned()] }).unwrap();
+        self.send(Command::Cancel { call, by: By::Id, only: "", names: vec!["gone".to_owned()] }).unwrap();
         self.server.set_clock(&self.keys, START + 20);
         (held, over)
     }
@@ -170,16 +170,18 @@ impl Stage {
             Command::Settle { call: self.call(), outcomes: back(Verb::Failed) },
             Command::Settle { call: self.call(), outcomes: later },
             Command::Extend { lease_ms: 7, leases: vec![("held".to_owned(), held)] },
-            Command::Cancel { call: self.call(), by: By::Id, names: id("ready") },
-            Command::Cancel { call: self.call(), by: By::Key, names: id("h") },
-            Command::Cancel { call: self.call(), by: By::Id, names: id("failed") },
-            Command::Cancel { call: self.call(), by: By::Id, names: id("later") },
+            Command::Cancel { call: self.call(), by: By::Id, only: "", names: id("ready") },
+            Command::Cancel { call: self.call(), by: By::Key, only: "", names: id("h") },
+            Command::Cancel { call: self.call(), by: By::Id, only: "", names: id("failed") },
+            Command::Cancel { call: self.call(), by: By::Id, only: "", names: id("later") },
+            Command::Cancel { call: self.call(), by: By::Id, only: "ready", names: id("ready") },
             Command::Reschedule { call: self.call(), by: By::Id, name: "ready".to_owned(), due: Due::After(7) },
             Command::Reschedule { call: self.call(), by: By::Key, name: "l".to_owned(), due: Due::Now },
             Command::Requeue { call: self.call(), ids: vec!["plain".to_owned(), "failed".to_owned()] },
             Command::Purge { call: self.call(), state: "ready", cap: 9 },
             Command::Purge { call: self.call(), state: "delayed", cap: 9 },
             Command::Purge { call: self.call(), state: "failed", cap: 9 },
+            Command::Purge { call: self.call(), state: "reserved", cap: 9 },
             Command::Promote { cap: 9 },
             Command::Reclaim { cap: 9 },
             Command::Pause { call: self.call(), pause: true },
@@ -524,7 +526,8 @@ fn a_full_server_answers_calls_that_find_nothing_to_do() {
     let commands = vec![
         stage.reserve(1, 10, lost.clone()),
         Command::Settle { call: stage.call(), outcomes: lost },
-        Command::Cancel { call: stage.call(), by: By::Id, names: none() },
+        Command::Cancel { call: stage.call(), by: By::Id, only: "", names: none() },
+        Command::Cancel { call: stage.call(), by: By::Id, only: "ready", names: vec!["held".to_owned()] },
         Command::Requeue { call: stage.call(), ids: none() },
         Command::Purge { call: stage.call(), state: "ready", cap: 9 },
         Command::Reschedule { call: stage.call(), by: By::Key, name: "k".to_owned(), due: Due::Now },

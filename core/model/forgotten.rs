@@ -95,7 +95,7 @@ fn of_a_push_that_was_forgotten_a_running_job_stays_as_it_is_and_one_that_is_gon
         outcomes,
     }));
     let call = stage.call(Renewal::No);
-    stage.send(&Command::Cancel { call, by: crate::script::By::Id, names: vec!["b".to_owned()] });
+    stage.send(&Command::Cancel { call, by: crate::script::By::Id, only: "", names: vec!["b".to_owned()] });
     stage.forget();
     assert_eq!(stage.send(&again(&first)).text(), "created");
     assert_eq!(stage.state.stats["pushed"], 4);

@@ -140,6 +140,7 @@ pub(super) enum Step {
     },
     Cancel {
         who: Who,
+        only: &'static str,
         names: Names,
     },
     Reschedule {
@@ -400,7 +401,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
         1 => vec![push(count + 900, When::After(10)), Step::Advance(11), take(1, 100)],
         2 => vec![
             push(count, When::Now),
-            Step::Cancel { who: me, names: Names::LastPushed },
+            Step::Cancel { who: me, only: "", names: Names::LastPushed },
             push(1, When::Now),
             take(1, 10),
         ],
@@ -457,7 +458,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     };
     let fail_now = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
     let last = prop_oneof![
-        Just(Step::Cancel { who: me, names: Names::Ids(vec![0]) }),
+        Just(Step::Cancel { who: me, only: "", names: Names::Ids(vec![0]) }),
         Just(Step::Purge { who: me, state: "failed", cap: 9 }),
         Just(Step::Requeue { who: me, picks: vec![0], all_failed: false }),
     ];
@@ -537,7 +538,7 @@ fn by_name() -> impl Strategy<Value = Vec<Step>> {
         move |(before, after, count, reserve, deed, last)| {
             let limit = |names| Step::Limit { who: me, limits: None, names };
             let last = match last {
-                0 => Step::Cancel { who: me, names: Names::LastPushed },
+                0 => Step::Cancel { who: me, only: "", names: Names::LastPushed },
                 1 => Step::Purge { who: me, state: "ready", cap: 3 },
                 2 => Step::LoseMeta,
                 3 => Step::Peek { state: "ready", offset: 1, limit: 5 },
@@ -620,12 +621,13 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     let picks = || prop::collection::vec(0..8_usize, 0..3);
     let operating = prop_oneof![
-        7 => (who(), names()).prop_map(|(who, names)| Step::Cancel { who, names }),
+        7 => (who(), select(vec!["", "", "delayed", "delayed ready", "reserved", "failed"]), names())
+            .prop_map(|(who, only, names)| Step::Cancel { who, only, names }),
         6 => (who(), by_key(), 0..8_usize, when())
             .prop_map(|(who, by_key, pick, when)| Step::Reschedule { who, by_key, pick, when }),
         4 => (who(), prop::collection::vec(0..8_usize, 1..3), any::<bool>())
             .prop_map(|(who, picks, all_failed)| Step::Requeue { who, picks, all_failed }),
-        3 => (who(), select(vec!["ready", "delayed", "failed"]), cap.clone())
+        3 => (who(), select(vec!["ready", "delayed", "reserved", "failed"]), cap.clone())
             .prop_map(|(who, state, cap)| Step::Purge { who, state, cap }),
         3 => (who(), cap.clone()).prop_map(|(who, cap)| Step::Promote { who, cap }),
         3 => (who(), cap).prop_map(|(who, cap)| Step::Reclaim { who, cap }),

@@ -51,21 +51,21 @@ fn an_ack_twice_in_one_call_is_counted_once() {
 
 #[test]
 fn a_cancelled_entry_does_not_hold_back_the_job_behind_it() {
-    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    let cancel = Step::Cancel { who: ME, only: "", names: Names::LastPushed };
     let large = NewRecord { padding: 90, ..PLAIN };
     holds(&[push(1), cancel, Step::Push { who: ME, count: 1, record: large, when: When::Now }, reserve(2, 40)]);
 }
 
 #[test]
 fn many_cancelled_jobs_do_not_send_the_worker_to_sleep() {
-    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    let cancel = Step::Cancel { who: ME, only: "", names: Names::LastPushed };
     holds(&[push(150), cancel, push(1), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
 }
 
 /// More than go in one call.
 #[test]
 fn very_many_cancelled_jobs_cost_a_few_calls() {
-    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    let cancel = Step::Cancel { who: ME, only: "", names: Names::LastPushed };
     holds(&[push(1300), cancel, push(1), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES), reserve(1, MANY_BYTES)]);
 }
 
@@ -297,13 +297,13 @@ fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
     let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
     let fail = Step::Settle { who: other, endings: Endings::Some(vec![ending(0, fail)]) };
     let push = item(other, 0);
-    holds(&[Step::Cancel { who: ME, names: Names::Keys(vec!["k"]) }, push.clone(), Step::Resend { back: 1 }]);
+    holds(&[Step::Cancel { who: ME, only: "", names: Names::Keys(vec!["k"]) }, push.clone(), Step::Resend { back: 1 }]);
     holds(&[Step::Purge { who: ME, state: "ready", cap: 9 }, push.clone(), Step::Resend { back: 1 }]);
     let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
     holds(&[later, push.clone(), Step::Resend { back: 1 }]);
     let requeue = Step::Requeue { who: ME, picks: vec![0], all_failed: false };
     holds(&[requeue, push.clone(), reserve_as(other, 1, MANY_BYTES), fail, Step::Resend { back: 3 }]);
-    let cancel = Step::Cancel { who: other, names: Names::Ids(vec![0]) };
+    let cancel = Step::Cancel { who: other, only: "", names: Names::Ids(vec![0]) };
     holds(&[push, item(ME, 1), cancel, Step::Resend { back: 1 }]);
 }
 
@@ -335,7 +335,7 @@ fn a_place_that_is_given_back_in_a_paused_queue_wakes_nobody() {
 #[test]
 fn the_place_of_a_cancelled_job_goes_to_a_waiter() {
     let a = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![(0, PLAIN, When::Now)] };
-    let cancel = Step::Cancel { who: ME, names: Names::Ids(vec![0]) };
+    let cancel = Step::Cancel { who: ME, only: "", names: Names::Ids(vec![0]) };
     holds(&[limit(1, 0, 0), a, push(1), reserve(1, MANY_BYTES), Step::TakeWakes, cancel]);
 }
 
@@ -447,7 +447,7 @@ fn somebody_is_there_when_the_rate_lets_a_job_start_whose_place_was_freed_before
         spares: false,
         endings: Endings::OfLastBatch(Deed::Ack),
     };
-    let cancel = Step::Cancel { who: ME, names: Names::LastPushed };
+    let cancel = Step::Cancel { who: ME, only: "", names: Names::LastPushed };
     for free in [ack(), along, cancel] {
         let promise = [free.clone(), wait(false, Vec::new()), Step::TakeWakes, free];
         let rest = [Step::Advance(50), wait(true, Vec::new()), Step::TakeWakes, wait(true, Vec::new())];

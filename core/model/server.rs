@@ -197,7 +197,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
         Command::Extend { lease_ms, leases } => {
             call!(Extend { lease_ms: *lease_ms }.with(leases.iter().map(|(id, token)| (id.as_bytes(), *token))))
         }
-        Command::Cancel { by, names, .. } => call!(Cancel { by: *by }.with(names.iter().map(String::as_str))),
+        Command::Cancel { by, only, names, .. } => {
+            call!(Cancel { by: *by, only: (*only).to_owned() }.with(names.iter().map(String::as_str)))
+        }
         Command::Reschedule { by, name, due, .. } => call!(Reschedule { by: *by }.with([(name.as_str(), *due)])),
         Command::Requeue { ids, .. } => call!(Requeue {}.with(ids.iter().map(String::as_bytes))),
         Command::Purge { state, cap, .. } => call!(Purge { state, cap: *cap }.with([])),

@@ -42,6 +42,7 @@ impl State {
         passed: Passed,
         call: &CallId,
         by: By,
+        only: &str,
         names: &[String],
     ) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
@@ -53,6 +54,14 @@ impl State {
         let mut lines = Vec::new();
         for name in names {
             let id = self.resolve(by, name);
+            let is_there = id.as_ref().filter(|id| self.records.contains_key(*id));
+            if let Some(id) = is_there
+                && !only.is_empty()
+                && !only.split(' ').any(|state| state == self.state_of(id).name())
+            {
+                lines.push(format!("kept {} {id}", self.state_of(id).name()));
+                continue;
+            }
             let is_awaited = id.as_ref().and_then(|id| self.records.get(id)).is_some_and(Record::keeps_result);
             let found = id.and_then(|id| Some((self.remove(&id, false)?, id)));
             cancelled += usize::from(found.is_some());
@@ -208,6 +217,19 @@ impl State {
                     ids.push(member.0);
                 }
             }
+            "reserved" => {
+                let mut all: Vec<_> = self.leases.iter().map(|(id, lease)| (lease.ends, id.clone())).collect();
+                all.sort();
+                all.truncate(cap);
+                let first: Vec<_> = all.iter().map(|(_, id)| id.clone()).collect();
+                all.truncate(fitting(self, &first));
+                seen = all.len();
+                for (_, id) in all {
+                    self.leases.remove(&id);
+                    self.places.remove(&id);
+                    ids.push(id);
+                }
+            }
             _ => {
                 let mut all: Vec<_> = self.failed.iter().map(|(id, at)| (*at, id.clone())).collect();
                 all.sort();
@@ -236,6 +258,9 @@ impl State {
         self.count("purged", removed);
         if state == "failed" {
             self.shorten_line(seen);
+        }
+        if state == "reserved" && removed > 0 {
+            self.note_freed();
         }
         let reply = format!("{removed} {seen}{awaited}");
         Ok(self.remember(call, reply))

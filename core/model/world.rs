@@ -232,14 +232,14 @@ impl World<'_> {
                 });
                 (nobody, Command::Extend { lease_ms: *lease_ms, leases: leases.collect() })
             }
-            Step::Cancel { who, names } => {
+            Step::Cancel { who, only, names } => {
                 let (by, names) = match names {
                     Names::Ids(picks) => (By::Id, picks.iter().map(|&pick| self.pick(pick)).collect()),
                     Names::Keys(keys) => (By::Key, keys.iter().map(|&key| key.to_owned()).collect()),
                     Names::LastPushed if self.last_pushed.is_empty() => (By::Id, vec!["a".to_owned()]),
                     Names::LastPushed => (By::Id, self.last_pushed.clone()),
                 };
-                (*who, Command::Cancel { call: self.next_call(*who), by, names })
+                (*who, Command::Cancel { call: self.next_call(*who), by, only, names })
             }
             Step::Reschedule { who, by_key, pick, when } => {
                 let (by, name) = self.name(*by_key, *pick);
@@ -423,11 +423,12 @@ impl World<'_> {
         let was_answered = sent.command.call().is_some_and(is_earlier);
         let stale = |state: &State| state.stale_entries().values().sum::<usize>();
         let text = answer.text();
+        let is_push = matches!(sent.command, Command::PushUnique { .. });
         let mut events = vec![
             ("a call was superseded", text == "superseded"),
             ("an answer was given again", was_answered),
             ("a duplicate was refused", text.contains("duplicate")),
-            ("a duplicate was kept", text.contains("kept")),
+            ("a duplicate was kept", is_push && text.contains("kept")),
             ("a job was replaced", text.contains("replaced")),
             ("a job was requeued", text.contains("requeued")),
             ("a job was rescheduled", text.contains("moved")),
@@ -435,6 +436,8 @@ impl World<'_> {
             ("a failed job was trimmed", grew("trimmed")),
             ("stale entries were passed", stale(after) < stale(before)),
             ("a job was purged", grew("purged")),
+            ("a job was kept from a cancel", !is_push && text.contains("kept ")),
+            ("a reserved job was purged", grew("purged") && after.leases.len() < before.leases.len()),
             ("a limit of a name was forgotten", before.name_limits().count() > after.name_limits().count()),
             ("a job was parked", after.parked.keys().any(|id| !before.parked.contains_key(id))),
             ("a job came back before parked ones", after.parked.values().any(|parked| parked.turn < 0)),
@@ -580,7 +583,7 @@ impl World<'_> {
             },
             Step::Settle { who, endings: last() },
             Step::Extend { lease_ms: 100, leases: vec![(0, Token::Granted)] },
-            Step::Cancel { who, names: Names::Ids(vec![0, 1, 2]) },
+            Step::Cancel { who, only: "", names: Names::Ids(vec![0, 1, 2]) },
             Step::Reschedule { who, by_key: None, pick: 0, when: When::After(5) },
             Step::Requeue { who, picks: vec![0], all_failed: true },
             Step::Purge { who, state: "ready", cap: 10 },

@@ -27,9 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::format::envelope::Envelope;
-use crate::operate::{
-    AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, Requeued, State, WorkerInfo,
-};
+use crate::operate::{AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, Requeued, WorkerInfo};
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
     ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, Renewal, ReserveOptions, Selection,
@@ -39,6 +37,7 @@ use crate::value::data::Data;
 use crate::value::error::Error;
 use crate::value::name;
 use crate::value::retry::{Next, Outcome};
+use crate::value::state::State;
 use crate::value::time::{Millis, When};
 
 /// A waiting call asks this ten times a second; an error ends the wait, and the call returns it.
@@ -316,11 +315,14 @@ verbs! {
     settle_all(settlements: &[Settlement<'_>]) -> Vec<bool>;
     cancel(id: &str) -> Option<Cancelled>;
     cancel_key(key: &str) -> Option<Cancelled>;
+    cancel_only(id: &str, states: &[State]) -> Option<Cancelled>;
+    cancel_key_only(key: &str, states: &[State]) -> Option<Cancelled>;
     reschedule(id: &str, when: When) -> String;
     reschedule_key(key: &str, when: When) -> String;
     requeue(ids: &[String]) -> Vec<Requeued>;
     requeue_all() -> u64;
     purge(state: State) -> u64;
+    clear() -> u64;
     pause() -> ();
     resume() -> ();
     promote() -> u64;

@@ -104,7 +104,7 @@ pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 pub use operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Finding, Found, Invariant, JobView, Limits, MAX_CONCURRENCY,
-    MAX_LIMITED_NAMES, NameLimits, Requeued, RunningJob, State, WorkerInfo,
+    MAX_LIMITED_NAMES, NameLimits, Requeued, RunningJob, WorkerInfo,
 };
 #[doc(hidden)]
 pub use process::runtime;
@@ -130,6 +130,7 @@ pub use value::rate::{MAX_RATE_JOBS, MAX_RATE_PER, Rate};
 pub use value::recurrence::CatchUp;
 pub use value::retry::{DEFAULT_MAX_RETRIES, Decision, Next, Outcome, RetryPolicy, decide};
 pub use value::seconds::Seconds;
+pub use value::state::State;
 pub use value::time::{MAX_DELAY, Millis, When};
 pub use worker::{DEFAULT_GRACE, Worker, WorkerBuilder, WorkerReport};
 

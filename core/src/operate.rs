@@ -7,7 +7,7 @@ mod registry;
 mod wait_result;
 
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
-pub use inspect::{Counts, Found, JobView, State};
+pub use inspect::{Counts, Found, JobView};
 #[cfg(test)]
 pub(crate) use limits::held_back;
 pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
@@ -24,10 +24,14 @@ use crate::script::{
 };
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
+use crate::value::state::State;
 use crate::value::time::{MAX_DELAY, Millis, When};
 
 /// How many entries one call of the hand-started rounds moves.
 const ROUND: usize = 500;
+
+/// The states in which jobs wait to be run.
+const WAITING: [State; 2] = [State::Delayed, State::Ready];
 
 /// A job that is no more, and the state it was in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,19 +60,64 @@ pub enum Requeued {
 impl Queue {
     /// Removes a job in whatever state it is; `None` if there is no such job. O(log n), also in a queue of millions.
     pub async fn cancel(&self, id: &str) -> Result<Option<Cancelled>, Error> {
+        self.cancel_by_id(id, &[]).await
+    }
+
+    /// Removes the live job that has this business key; `None` if no job has it.
+    pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
+        self.cancel_by_key(key, &[]).await
+    }
+
+    /// Like [`Queue::cancel`], but only a job in one of these states: in another one it is not touched.
+    ///
+    /// Errors: `NotFound` if it is in another state, which is in [`Error::job_state`]; `InvalidArgument` without a state.
+    ///
+    /// ```no_run
+    /// # async fn doc(orders: duly::Queue) -> Result<(), duly::Error> {
+    /// use duly::{ErrorKind, State};
+    ///
+    /// match orders.cancel_only("order-42", &[State::Delayed, State::Ready]).await {
+    ///     Ok(Some(_)) => println!("it will not run"),
+    ///     Ok(None) => println!("it has run, or was cancelled before"),
+    ///     Err(error) if error.kind() == ErrorKind::NotFound => println!("too late: it is {:?}", error.job_state()),
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn cancel_only(&self, id: &str, states: &[State]) -> Result<Option<Cancelled>, Error> {
+        self.some_state(states)?;
+        self.cancel_by_id(id, states).await
+    }
+
+    /// The same of the live job that has this business key.
+    pub async fn cancel_key_only(&self, key: &str, states: &[State]) -> Result<Option<Cancelled>, Error> {
+        self.some_state(states)?;
+        self.cancel_by_key(key, states).await
+    }
+
+    /// Without a state nothing could be cancelled: a mistake of the caller's.
+    fn some_state(&self, states: &[State]) -> Result<(), Error> {
+        if states.is_empty() {
+            return Err(self.during("cancel")(Error::invalid("name the states in which the job may be cancelled")));
+        }
+        Ok(())
+    }
+
+    /// `only`: in these states, or in each if there is none.
+    async fn cancel_by_id(&self, id: &str, only: &[State]) -> Result<Option<Cancelled>, Error> {
         name::check_id(id).map_err(self.during("cancel"))?;
         for part in self.parts_by_id(id) {
-            if let Some(cancelled) = part.cancel(By::Id, id).await? {
+            if let Some(cancelled) = part.cancel(By::Id, id, only).await? {
                 return Ok(Some(cancelled));
             }
         }
         Ok(None)
     }
 
-    /// Removes the live job that has this business key; `None` if no job has it.
-    pub async fn cancel_key(&self, key: &str) -> Result<Option<Cancelled>, Error> {
+    async fn cancel_by_key(&self, key: &str, only: &[State]) -> Result<Option<Cancelled>, Error> {
         name::check_key(key).map_err(self.during("cancel"))?;
-        self.part_of(key).cancel(By::Key, key).await
+        self.part_of(key).cancel(By::Key, key, only).await
     }
 
     /// Changes when a waiting job (delayed or ready) is due, and returns its id.
@@ -127,19 +176,30 @@ impl Queue {
         Ok(requeued)
     }
 
-    /// Removes all jobs that are `Delayed`, `Ready` or `Failed`, in steps that never block the server for long, and returns
-    /// how many. It removes at most as many as there are when it begins, so that it ends next to a busy producer; newer jobs
-    /// may be among them.
+    /// Removes all jobs in this state, in steps that never block the server for long, and returns how many. It removes at most
+    /// as many as there are when it begins, so that it ends next to a busy producer; newer jobs may be among them.
     ///
-    /// Errors: `InvalidArgument` for `Reserved`: cancel those one by one.
+    /// Purging `Reserved` takes the jobs from their workers as [`Queue::cancel`] does: the lease is lost, a worker interrupts the
+    /// run when it learns that, and an ack is refused.
     pub async fn purge(&self, state: State) -> Result<u64, Error> {
-        if state == State::Reserved {
-            let message = "reserved jobs belong to workers: cancel them by id";
-            return Err(self.during("purge")(Error::invalid(message)));
-        }
         let mut removed = 0;
         for part in self.each_part() {
-            removed += part.purge(state).await?;
+            removed += part.purge(state, "purge").await?;
+        }
+        Ok(removed)
+    }
+
+    /// Empties the queue: removes all jobs that wait, `Delayed` and then `Ready`, as [`Queue::purge`] does, and returns how many. None
+    /// slips through that becomes ready meanwhile.
+    ///
+    /// Jobs that workers have stay: they run to their end, and what they come to counts (a retry waits in the queue again).
+    /// [`Queue::purge`] of `Reserved` before this one takes those, too. Failed jobs stay for you to see.
+    pub async fn clear(&self) -> Result<u64, Error> {
+        let mut removed = 0;
+        for part in self.each_part() {
+            for state in WAITING {
+                removed += part.purge(state, "clear").await?;
+            }
         }
         Ok(removed)
     }
@@ -205,14 +265,26 @@ impl Queue {
 }
 
 impl Part {
-    async fn cancel(&self, by: By, value: &str) -> Result<Option<Cancelled>, Error> {
-        let mut replies = self.run(Cancel { by }.with([value])).await?;
-        let Some(CancelReply(Some((state, id)), is_awaited)) = replies.pop() else { return Ok(None) };
-        let was = State::parse(&state).map_err(self.during("cancel"))?;
-        if is_awaited {
-            self.wake_waiters("cancel", std::slice::from_ref(&id)).await;
+    async fn cancel(&self, by: By, value: &str, only: &[State]) -> Result<Option<Cancelled>, Error> {
+        let only = only.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" ");
+        let cancel = Cancel { by, only: only.clone() };
+        let mut replies = self.run(cancel.with([value])).await?;
+        match replies.pop() {
+            None | Some(CancelReply::Absent) => Ok(None),
+            Some(CancelReply::Removed { was, id, is_awaited }) => {
+                let was = State::parse(&was).map_err(self.during("cancel"))?;
+                if is_awaited {
+                    self.wake_waiters("cancel", std::slice::from_ref(&id)).await;
+                }
+                Ok(Some(Cancelled { id, was }))
+            }
+            Some(CancelReply::Kept { state, id }) => {
+                let state = State::parse(&state).map_err(self.during("cancel"))?;
+                let only = only.replace(' ', " or ");
+                let message = format!("the job is {}, and was to be cancelled only if {only}", state.as_str());
+                Err(self.during("cancel")(Error::new(ErrorKind::NotFound, message).of_job(&id).in_state(state)))
+            }
         }
-        Ok(Some(Cancelled { id, was }))
     }
 
     /// The id; `None` if there is no such job.
@@ -238,7 +310,9 @@ impl Part {
                 let message = format!(
                     "the job is {state}, and only a delayed or ready one can be rescheduled: requeue a failed one, wait for a reserved one"
                 );
-                Err(self.during("reschedule")(Error::new(ErrorKind::NotFound, message).of_job(&id)))
+                let state = State::parse(&state).map_err(self.during("reschedule"))?;
+                let error = Error::new(ErrorKind::NotFound, message).of_job(&id).in_state(state);
+                Err(self.during("reschedule")(error))
             }
         }
     }
@@ -283,15 +357,16 @@ impl Part {
         Ok(requeued)
     }
 
-    async fn purge(&self, state: State) -> Result<u64, Error> {
-        let there = self.counts().await.map_err(|error| error.during("purge"))?.of(state);
+    async fn purge(&self, state: State, operation: &'static str) -> Result<u64, Error> {
+        let there = self.counts().await.map_err(|error| error.during(operation))?.of(state);
         let mut removed = 0;
         while removed < there {
             let cap = ROUND.min(usize::try_from(there - removed).unwrap_or(ROUND));
-            let purged = self.run(Purge { state: state.as_str(), cap }.with([])).await?;
+            let purge = Purge { state: state.as_str(), cap };
+            let purged = self.run(purge.with([]).during(operation)).await?;
             removed += purged.removed;
             if !purged.awaited.is_empty() {
-                self.wake_waiters("purge", &purged.awaited).await;
+                self.wake_waiters(operation, &purged.awaited).await;
             }
             if purged.seen == 0 {
                 break;

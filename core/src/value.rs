@@ -11,4 +11,5 @@ pub(crate) mod rate;
 pub(crate) mod recurrence;
 pub(crate) mod retry;
 pub(crate) mod seconds;
+pub(crate) mod state;
 pub(crate) mod time;

@@ -50,6 +50,7 @@ struct Step {
     expect: Option<Value>,
     error: Option<String>,
     job_id: Option<Value>,
+    job_state: Option<String>,
     says: Option<String>,
 }
 
@@ -98,17 +99,26 @@ enum Verb {
         retry_after: Option<f64>,
         counted: Option<bool>,
         r#final: Option<bool>,
+        attempts: Option<u32>,
+        max_retries: Option<u32>,
+        headers: Option<BTreeMap<String, String>>,
+        name: Option<String>,
     },
     Release {
         job: Value,
         after: Option<f64>,
         reason: Option<String>,
+        counted: Option<bool>,
     },
     Extend {
         job: Value,
         lease: f64,
     },
-    Cancel(Target),
+    Cancel {
+        id: Option<String>,
+        key: Option<String>,
+        only: Option<Vec<String>>,
+    },
     Reschedule {
         id: Option<String>,
         key: Option<String>,
@@ -122,6 +132,7 @@ enum Verb {
     Purge {
         state: String,
     },
+    Clear {},
     Pause {},
     Resume {},
     Promote {},
@@ -349,6 +360,7 @@ impl Run {
                 let job_id = step.job_id.map(|id| self.resolved(id)).transpose()?;
                 let as_said = error.kind().as_str() == kind
                     && job_id.is_none_or(|id| id.as_str() == error.job_id())
+                    && step.job_state.is_none_or(|state| error.job_state().is_some_and(|is| is.as_str() == state))
                     && step.says.is_none_or(|text| error.to_string().contains(&text));
                 return if as_said { Ok(()) } else { Err(format!("not the expected error: {error:?}")) };
             }
@@ -442,7 +454,7 @@ impl Run {
         match job.lock(name, options).await? {
             Ok(lock) => Ok(self.keep_lock(lock)),
             Err(taken) => {
-                let outcome = Outcome::Release { after: Millis::from_seconds(retry_after)? };
+                let outcome = Outcome::Release { after: Millis::from_seconds(retry_after)?, counted: false };
                 Ok(job.settle(outcome, &taken.to_string()).await.map(|_| Value::Null)?)
             }
         }
@@ -481,25 +493,43 @@ impl Run {
                 let jobs: Vec<Job> = jobs.iter().map(|job| self.job(job).cloned()).collect::<Result<_, _>>()?;
                 json!(queue.ack_all(&jobs).await?)
             }
-            Verb::Fail { job, error, retry_after, counted, r#final } => {
+            Verb::Fail { job, error, retry_after, counted, r#final, attempts, max_retries, headers, name } => {
                 let after = retry_after.map(Millis::from_seconds).transpose()?;
                 let outcome = if r#final == Some(true) {
                     Outcome::FailNow
                 } else {
                     Outcome::Retry { after, counted: counted.unwrap_or(true) }
                 };
-                self.job(&job)?.settle(outcome, &error).await.map(|_| Value::Null)?
+                let job = self.job(&job)?;
+                let mut changed = job.envelope.clone();
+                changed.attempts = attempts.unwrap_or(changed.attempts);
+                changed.max_attempts = max_retries.unwrap_or(changed.max_attempts);
+                changed.headers.extend(headers.unwrap_or_default());
+                changed.name = name.or(changed.name);
+                let settled = if changed == job.envelope {
+                    job.settle(outcome, &error).await
+                } else {
+                    changed.error = error;
+                    job.settle_rewritten(outcome, changed).await
+                };
+                settled.map(|_| Value::Null)?
             }
-            Verb::Release { job, after, reason } => {
+            Verb::Release { job, after, reason, counted } => {
                 let after = Millis::from_seconds(after.unwrap_or(0.0))?;
+                let release = Outcome::Release { after, counted: counted.unwrap_or(false) };
                 let reason = reason.unwrap_or_default();
-                self.job(&job)?.settle(Outcome::Release { after }, &reason).await.map(|_| Value::Null)?
+                self.job(&job)?.settle(release, &reason).await.map(|_| Value::Null)?
             }
             Verb::Extend { job, lease } => self.job(&job)?.extend(span(lease)?).await.map(|()| Value::Null)?,
-            Verb::Cancel(target) => {
-                let cancelled = match target {
-                    Target::Id(id) => queue.cancel(&id).await?,
-                    Target::Key(key) => queue.cancel_key(&key).await?,
+            Verb::Cancel { id, key, only } => {
+                let states = |only: Vec<String>| only.iter().map(|state| State::parse(state)).collect();
+                let only: Option<Vec<State>> = only.map(states).transpose()?;
+                let cancelled = match (id, key, only) {
+                    (Some(id), None, None) => queue.cancel(&id).await?,
+                    (Some(id), None, Some(only)) => queue.cancel_only(&id, &only).await?,
+                    (None, Some(key), None) => queue.cancel_key(&key).await?,
+                    (None, Some(key), Some(only)) => queue.cancel_key_only(&key, &only).await?,
+                    _ => return Err(Stop::Wrong("either id or key".to_owned())),
                 };
                 cancelled.map_or(Value::Null, |job| json!({ "id": job.id, "was": job.was.as_str() }))
             }
@@ -511,6 +541,7 @@ impl Run {
             Verb::Requeue { ids } => queue.requeue(&ids).await?.iter().map(requeued).collect(),
             Verb::RequeueAll {} => json!(queue.requeue_all().await?),
             Verb::Purge { state } => json!(queue.purge(State::parse(&state)?).await?),
+            Verb::Clear {} => json!(queue.clear().await?),
             Verb::Pause {} => queue.pause().await.map(|()| Value::Null)?,
             Verb::Resume {} => queue.resume().await.map(|()| Value::Null)?,
             Verb::Promote {} => json!(queue.promote().await?),

@@ -147,6 +147,7 @@ const PROPERTIES: &[(&str, DataType)] = &[
     ("operation", DataType::String),
     ("queue", DataType::String),
     ("jobId", DataType::String),
+    ("jobState", DataType::String),
     ("index", DataType::Long),
     ("pushed", DataType::object("Duly\\PushSummary")),
 ];
@@ -158,6 +159,7 @@ const GETTERS: &[Getter] = &[
     ("getOperation", get_operation, DataType::String, true),
     ("getQueue", get_queue, DataType::String, true),
     ("getJobId", get_job_id, DataType::String, true),
+    ("getJobState", get_job_state, DataType::String, true),
     ("getIndex", get_index, DataType::Long, true),
     ("getPushed", get_pushed, DataType::object("Duly\\PushSummary"), true),
 ];
@@ -210,6 +212,10 @@ extern "C" fn get_queue(call: &mut ExecuteData, answer: &mut Zval) {
 
 extern "C" fn get_job_id(call: &mut ExecuteData, answer: &mut Zval) {
     read_property(call, answer, "jobId");
+}
+
+extern "C" fn get_job_state(call: &mut ExecuteData, answer: &mut Zval) {
+    read_property(call, answer, "jobState");
 }
 
 extern "C" fn get_index(call: &mut ExecuteData, answer: &mut Zval) {
@@ -319,6 +325,7 @@ fn exception(error: &duly::Error, pushing: Option<(i64, PushSummary)>) -> PhpExc
     set(&mut object, class, "operation", optional(error.operation()));
     set(&mut object, class, "queue", optional(error.queue()));
     set(&mut object, class, "jobId", optional(error.job_id()));
+    set(&mut object, class, "jobState", optional(error.job_state().map(duly::State::as_str)));
     if let Some((index, pushed)) = pushing {
         set(&mut object, class, "index", index);
         set(&mut object, class, "pushed", pushed);

@@ -17,6 +17,7 @@ use crate::consumer::Out;
 use crate::convert::{self, Text, given, lease_span, millis, number, utf8, whole};
 use crate::error::Fault;
 use crate::lock::Lock;
+use crate::new_job::headers as headers_of;
 use crate::queue::Queue;
 use crate::record::signed;
 use crate::waiting::Signals;
@@ -248,7 +249,8 @@ impl Job {
 
     /// Failed: gives the wait in seconds until it runs again, or null when it is in `failed` now. The job's policy decides,
     /// unless `retryAfter` (seconds) says when, `counted: false` keeps the count of failures, or `final: true` gives up.
-    /// `data` or `raw`, `attempts` (failures before this one) and `maxRetries` change the job before that is decided.
+    /// `data` or `raw`, `attempts` (failures before this one), `maxRetries` and `name` change the job before that is decided, and `headers`
+    /// come to those that it has.
     #[php(optional = retryAfter)]
     #[php(defaults(counted = true, r#final = false))]
     pub fn fail(
@@ -261,16 +263,20 @@ impl Job {
         attempts: Option<i64>,
         maxRetries: Option<i64>,
         raw: Option<&Zval>,
+        headers: Option<&ZendHashTable>,
+        name: Option<Text>,
     ) -> PhpResult<Option<f64>> {
-        let changed = rewritten(self.envelope(), given(data), attempts, maxRetries, given(raw))?;
+        let of_job = Changes { data: given(data), attempts, max_retries: maxRetries, raw: given(raw), headers, name };
+        let changed = of_job.of(self.envelope())?;
         Ok(self.failed(failure(given(retryAfter), counted, r#final)?, error_text(error)?, changed)?)
     }
 
-    /// Gives it back, not counted as a failure, to be reserved again at once or after so many seconds. The reason is kept as
-    /// its last error.
+    /// Gives it back, to be reserved again at once or after so many seconds. The reason is kept as its last error. It counts as an
+    /// attempt only if `counted`.
     #[php(optional = after)]
-    pub fn release(&self, after: Option<&Zval>, reason: Option<Text>) -> PhpResult<()> {
-        Ok(self.given_back(given(after), reason)?)
+    #[php(defaults(counted = false))]
+    pub fn release(&self, after: Option<&Zval>, reason: Option<Text>, counted: bool) -> PhpResult<()> {
+        Ok(self.given_back(given(after), reason, counted)?)
     }
 
     /// Takes a lock for this run. If another one holds it, throws `Duly\Release`, so that the job runs again after so many
@@ -312,10 +318,10 @@ impl Job {
         Ok(wait_of(next))
     }
 
-    fn given_back(&self, after: Option<&Zval>, reason: Option<Text>) -> Result<(), Fault> {
+    fn given_back(&self, after: Option<&Zval>, reason: Option<Text>, counted: bool) -> Result<(), Fault> {
         let after = after.map_or(Ok(Millis::ZERO), |after| millis("after", after))?;
         let reason = utf8("reason", reason)?.unwrap_or_default();
-        self.settle(Outcome::Release { after }, &reason, None).map(drop)
+        self.settle(Outcome::Release { after, counted }, &reason, None).map(drop)
     }
 
     fn note_progress(&self, fraction: &Zval, text: Option<Text>) -> Result<(), Fault> {
@@ -334,28 +340,40 @@ impl Job {
     }
 }
 
-/// The job as a failure changes it, if it does.
-pub fn rewritten(
-    envelope: &duly::Envelope,
-    data: Option<&Zval>,
-    attempts: Option<i64>,
-    max_retries: Option<i64>,
-    raw: Option<&Zval>,
-) -> Result<Option<duly::Envelope>, Fault> {
-    if data.is_none() && attempts.is_none() && max_retries.is_none() && raw.is_none() {
-        return Ok(None);
+/// What a failure changes of its job.
+pub struct Changes<'a> {
+    pub data: Option<&'a Zval>,
+    pub attempts: Option<i64>,
+    pub max_retries: Option<i64>,
+    pub raw: Option<&'a Zval>,
+    pub headers: Option<&'a ZendHashTable>,
+    pub name: Option<Text>,
+}
+
+impl Changes<'_> {
+    /// The changed envelope; nothing if it stays as it is.
+    pub fn of(self, envelope: &duly::Envelope) -> Result<Option<duly::Envelope>, Fault> {
+        let Self { data, attempts, max_retries, raw, headers, name } = self;
+        let is_other = data.is_some() || raw.is_some() || headers.is_some() || name.is_some();
+        if !is_other && attempts.is_none() && max_retries.is_none() {
+            return Ok(None);
+        }
+        let mut changed = envelope.clone();
+        if data.is_some() || raw.is_some() {
+            changed.data = convert::data(data, raw)?;
+        }
+        if let Some(attempts) = attempts {
+            changed.attempts = whole("attempts", attempts, u32::MAX.into())?;
+        }
+        if let Some(max_retries) = max_retries {
+            changed.max_attempts = whole("maxRetries", max_retries, u32::MAX.into())?;
+        }
+        if headers.is_some() {
+            changed.headers.extend(headers_of(headers)?);
+        }
+        changed.name = utf8("name", name)?.or(changed.name);
+        Ok(Some(changed))
     }
-    let mut changed = envelope.clone();
-    if data.is_some() || raw.is_some() {
-        changed.data = convert::data(data, raw)?;
-    }
-    if let Some(attempts) = attempts {
-        changed.attempts = whole("attempts", attempts, u32::MAX.into())?;
-    }
-    if let Some(max_retries) = max_retries {
-        changed.max_attempts = whole("maxRetries", max_retries, u32::MAX.into())?;
-    }
-    Ok(Some(changed))
 }
 
 pub fn failure(retry_after: Option<&Zval>, counted: bool, last: bool) -> Result<Outcome, Fault> {

@@ -175,7 +175,7 @@ fn int(name: &str, value: &Zval) -> Result<i64, Fault> {
     number.ok_or_else(|| Fault::invalid(format!("{name} must be an int, not {}", convert::type_name(value))))
 }
 
-fn headers(table: Option<&ZendHashTable>) -> Result<BTreeMap<String, String>, Fault> {
+pub fn headers(table: Option<&ZendHashTable>) -> Result<BTreeMap<String, String>, Fault> {
     let strings = || Fault::invalid("headers must be an array of string => string, in UTF-8");
     let mut headers = BTreeMap::new();
     let Some(table) = table else { return Ok(headers) };

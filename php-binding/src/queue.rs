@@ -130,12 +130,15 @@ impl Queue {
         Ok(Job::ack_all(&self.queue, &Job::list(jobs)?)?)
     }
 
-    /// Removes a job in whatever state it is, or gives null if there is no such job.
+    /// Removes a job in whatever state it is, or `only` in these states; gives null if there is no such job.
     #[php(optional = id)]
-    pub fn cancel(&self, id: Option<Text>, key: Option<Text>) -> PhpResult<Option<Cancelled>> {
-        let cancelled = match by(id, key)? {
-            By::Id(id) => self.queue.cancel(&id, &mut Signals)?,
-            By::Key(key) => self.queue.cancel_key(&key, &mut Signals)?,
+    pub fn cancel(&self, id: Option<Text>, key: Option<Text>, only: Option<&Zval>) -> PhpResult<Option<Cancelled>> {
+        let only = given(only).map(|only| words::states("only", only)).transpose()?;
+        let cancelled = match (by(id, key)?, only) {
+            (By::Id(id), None) => self.queue.cancel(&id, &mut Signals)?,
+            (By::Id(id), Some(only)) => self.queue.cancel_only(&id, &only, &mut Signals)?,
+            (By::Key(key), None) => self.queue.cancel_key(&key, &mut Signals)?,
+            (By::Key(key), Some(only)) => self.queue.cancel_key_only(&key, &only, &mut Signals)?,
         };
         Ok(cancelled.map(Cancelled::from))
     }
@@ -168,9 +171,14 @@ impl Queue {
         Ok(signed(self.queue.requeue_all(&mut Signals)?))
     }
 
-    /// Removes all jobs that are `delayed`, `ready` or `failed`; gives how many.
+    /// Removes all jobs in a state; gives how many.
     pub fn purge(&self, state: &Zval) -> PhpResult<i64> {
         Ok(signed(self.queue.purge(words::state(state)?, &mut Signals)?))
+    }
+
+    /// Removes all jobs that are `delayed` or `ready`; gives how many.
+    pub fn clear(&self) -> PhpResult<i64> {
+        Ok(signed(self.queue.clear(&mut Signals)?))
     }
 
     /// Hands out no more jobs until `resume`.

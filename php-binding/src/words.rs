@@ -9,7 +9,7 @@ use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::types::{ZendStr, Zval};
 use ext_php_rs::zend::ClassEntry;
 
-use crate::convert::{text, type_name};
+use crate::convert::{self, text, type_name};
 use crate::error::Fault;
 
 unsafe extern "C" {
@@ -70,6 +70,15 @@ fn word(name: &str, class: &CStr, value: &Zval) -> Result<String, Fault> {
 /// A state of jobs.
 pub fn state(value: &Zval) -> Result<duly::State, Fault> {
     Ok(duly::State::parse(&word("state", STATE.0, value)?)?)
+}
+
+/// A state or a list of states.
+pub fn states(name: &str, value: &Zval) -> Result<Vec<duly::State>, Fault> {
+    let state = |value: &Zval| Ok(duly::State::parse(&word(name, STATE.0, value)?)?);
+    match value.dereference().array() {
+        Some(several) => convert::values(several).map(state).collect(),
+        None => Ok(vec![state(value)?]),
+    }
 }
 
 /// What a push does where there is a job with its id or key already.

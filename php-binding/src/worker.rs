@@ -22,7 +22,7 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 use crate::client::Client;
 use crate::convert::{self, Text, given, millis, span, span_or_interval, utf8, whole};
 use crate::error::Fault;
-use crate::job::{Job, error_text, failure, rewritten, wait_of};
+use crate::job::{Changes, Job, error_text, failure, wait_of};
 use crate::schedules::own_schedules;
 use crate::select;
 use events::FailedJobs;
@@ -270,7 +270,7 @@ impl WorkerEngine {
             && let Some(run) = inner.current.borrow().as_ref()
         {
             // It is refused only where it is settled already.
-            let _ = inner.executor.note(run, Outcome::Release { after: Millis::ZERO }, String::new(), None);
+            let _ = inner.executor.note(run, Outcome::GIVEN_BACK, String::new(), None);
         }
         Ok(inner.done()?)
     }
@@ -288,13 +288,16 @@ impl WorkerEngine {
         attempts: Option<i64>,
         maxRetries: Option<i64>,
         raw: Option<&Zval>,
+        headers: Option<&ZendHashTable>,
+        name: Option<Text>,
     ) -> PhpResult<Option<f64>> {
         let is_over = || Fault::from(Error::new(ErrorKind::LeaseLost, "this run has ended"));
         let Some(inner) = self.called() else { return Ok(None) };
         let job = inner.job().ok_or_else(is_over)?;
         let outcome = failure(given(retryAfter), counted, r#final)?;
         let error = error_text(error)?;
-        let changed = rewritten(&job.reserved().envelope, given(data), attempts, maxRetries, given(raw))?;
+        let of_job = Changes { data: given(data), attempts, max_retries: maxRetries, raw: given(raw), headers, name };
+        let changed = of_job.of(&job.reserved().envelope)?;
         let current = inner.current.borrow();
         let run = current.as_ref().filter(|run| is_run_of(run, &job)).ok_or_else(is_over)?;
         Ok(wait_of(inner.executor.note(run, outcome, error, changed).map_err(Fault::from)?))
@@ -308,7 +311,7 @@ impl WorkerEngine {
         let reason = utf8("reason", reason)?.unwrap_or_default();
         if let Some(run) = inner.current.borrow().as_ref() {
             // It is refused only where it is settled already.
-            let _ = inner.executor.note(run, Outcome::Release { after }, reason, None);
+            let _ = inner.executor.note(run, Outcome::Release { after, counted: false }, reason, None);
         }
         Ok(inner.done()?)
     }

@@ -2,7 +2,7 @@
 
 use std::error::Error as _;
 
-use duly::{Error, ErrorKind};
+use duly::{Error, ErrorKind, State};
 use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -63,6 +63,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     about.set_item("operation", error.operation())?;
     about.set_item("queue", error.queue())?;
     about.set_item("job_id", error.job_id())?;
+    about.set_item("job_state", error.job_state().map(State::as_str))?;
     let exception = PyErr::from_value(class.call((error.to_string(),), Some(&about))?);
     if let Some(source) = error.source() {
         let cause = match source.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) {

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyMappingProxy, PyString};
 
 use crate::aio::start_lock_of;
-use crate::convert;
+use crate::convert::{self, Name, Text};
 use crate::error::{Failure, OrRaise as _, invalid};
 use crate::lock::{Lock, release_for};
 use crate::queue::object;
@@ -411,27 +411,40 @@ pub(crate) fn extension(lease: Option<&Bound<'_, PyAny>>) -> Result<Duration, Fa
     lease.map_or(Ok(duly::DEFAULT_LEASE), convert::lease)
 }
 
-/// The envelope as a failure changes it; nothing if it does not.
-pub(crate) fn rewritten(
-    job: &ReservedJob,
-    data: Option<Bound<'_, PyAny>>,
-    attempts: Option<&Bound<'_, PyAny>>,
-    max_retries: Option<&Bound<'_, PyAny>>,
-) -> Result<Option<Envelope>, Failure> {
-    if data.is_none() && attempts.is_none() && max_retries.is_none() {
-        return Ok(None);
+/// What a failure changes of its job.
+pub(crate) struct Changes<'a, 'py> {
+    pub(crate) data: Option<Bound<'py, PyAny>>,
+    pub(crate) attempts: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) max_retries: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) headers: Option<&'a Bound<'py, PyAny>>,
+    pub(crate) name: Option<Text<Name>>,
+}
+
+impl Changes<'_, '_> {
+    /// The changed envelope; nothing if it stays as it is.
+    pub(crate) fn of(self, job: &ReservedJob) -> Result<Option<Envelope>, Failure> {
+        let Self { data, attempts, max_retries, headers, name } = self;
+        if data.is_none() && attempts.is_none() && max_retries.is_none() && headers.is_none() && name.is_none() {
+            return Ok(None);
+        }
+        let mut changed = job.envelope().clone();
+        if let Some(data) = data {
+            changed.data = Data::from_json(convert::to_json(&data)?, usize::MAX)?;
+        }
+        if let Some(attempts) = attempts {
+            changed.attempts = convert::whole("attempts", attempts, 0..=u32::MAX.into())?;
+        }
+        if let Some(max_retries) = max_retries {
+            changed.max_attempts = convert::whole("max_retries", max_retries, 0..=u32::MAX.into())?;
+        }
+        if let Some(headers) = headers {
+            changed.headers.extend(convert::headers(headers)?);
+        }
+        if let Some(name) = name {
+            changed.name = Some(name.into_string());
+        }
+        Ok(Some(changed))
     }
-    let mut changed = job.envelope().clone();
-    if let Some(data) = data {
-        changed.data = Data::from_json(convert::to_json(&data)?, usize::MAX)?;
-    }
-    if let Some(attempts) = attempts {
-        changed.attempts = convert::whole("attempts", attempts, 0..=u32::MAX.into())?;
-    }
-    if let Some(max_retries) = max_retries {
-        changed.max_attempts = convert::whole("max_retries", max_retries, 0..=u32::MAX.into())?;
-    }
-    Ok(Some(changed))
 }
 
 /// The default of an argument of which None is a value.
@@ -444,9 +457,9 @@ pub(crate) fn given<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py
     Ok(Some(value.clone()))
 }
 
-pub(crate) fn release(after: Option<&Bound<'_, PyAny>>) -> Result<Outcome, Failure> {
+pub(crate) fn release(after: Option<&Bound<'_, PyAny>>, counted: bool) -> Result<Outcome, Failure> {
     let after = after.map_or(Ok(Millis::ZERO), |after| convert::span("after", after))?;
-    Ok(Outcome::Release { after })
+    Ok(Outcome::Release { after, counted })
 }
 
 pub(crate) fn failure(retry_after: Option<&Bound<'_, PyAny>>, counted: bool, last: bool) -> Result<Outcome, Failure> {

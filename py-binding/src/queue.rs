@@ -9,9 +9,9 @@ use std::time::Duration;
 use duly::{Error, MAX_BATCH, ReserveOptions, State, When, blocking};
 use pyo3::IntoPyObjectExt as _;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyString, PyTuple};
 
-use crate::convert::{self, IdOfSeveral, Text};
+use crate::convert::{self, IdOfSeveral, Only, Text};
 use crate::error::{Failure, invalid};
 use crate::job::{Job, ReservedJob};
 use crate::schedules::Schedules;
@@ -112,6 +112,16 @@ pub(crate) fn reserved_jobs<'py>(given: &Bound<'py, PyAny>) -> PyResult<Vec<Boun
 
 pub(crate) fn parse_state(state: &str) -> Result<State, Failure> {
     State::parse(state).map_err(Failure::from)
+}
+
+/// One state, or several.
+pub(crate) fn states(given: &Bound<'_, PyAny>) -> PyResult<Vec<State>> {
+    let parsed = |word: &Bound<'_, PyAny>| Ok(parse_state(&word.extract::<Text<Only>>()?)?);
+    if given.is_instance_of::<PyString>() {
+        return Ok(vec![parsed(given)?]);
+    }
+    let several = given.try_iter().map_err(|_| convert::of_wrong_type("only", "a state or a list of states", given))?;
+    several.map(|word| parsed(&word?)).collect()
 }
 
 /// An argument was refused: says in which call.

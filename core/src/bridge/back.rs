@@ -11,7 +11,6 @@ use super::{BATCH_JOBS, Bridge, LOCK_TTL, fenced, locked};
 use crate::format::envelope::{Envelope, UnknownField, members};
 use crate::format::record::{CameBack, Record};
 use crate::lock::{Lock, LockOptions};
-use crate::operate::State;
 use crate::process::host;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::script::{
@@ -22,6 +21,7 @@ use crate::value::data::Data;
 use crate::value::durability::Durability;
 use crate::value::error::Error;
 use crate::value::retry::DEFAULT_MAX_RETRIES;
+use crate::value::state::State;
 
 /// What goes back, in this order: what is due is older than what is ready.
 const STATES: [OldState; 3] = [OldState::Delayed, OldState::Ready, OldState::Failed];

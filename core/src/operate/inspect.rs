@@ -10,40 +10,8 @@ use crate::script::{
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
+use crate::value::state::State;
 use crate::value::time::Millis;
-
-/// The states of a job. Done and cancelled jobs leave none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Waits for its due time.
-    Delayed,
-    /// May be reserved now.
-    Ready,
-    /// A worker has it, until its lease ends.
-    Reserved,
-    /// Without retries left, or not decodable; kept for inspection.
-    Failed,
-}
-
-impl State {
-    /// `delayed`, `ready`, `reserved` or `failed`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Delayed => "delayed",
-            Self::Ready => "ready",
-            Self::Reserved => "reserved",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// The state of this name. Errors: `InvalidArgument`.
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        [Self::Delayed, Self::Ready, Self::Reserved, Self::Failed]
-            .into_iter()
-            .find(|state| state.as_str() == name)
-            .ok_or_else(|| Error::invalid("a state is delayed, ready, reserved or failed"))
-    }
-}
 
 /// How many jobs are where, and what comes next.
 #[non_exhaustive]

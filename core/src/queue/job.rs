@@ -274,9 +274,11 @@ impl Job {
     }
 
     /// Gives it back without counting a failure, to be reserved again at once or after a while. Errors: `LeaseLost`.
+    ///
+    /// One that counts as an attempt is [`Job::settle`] with `Outcome::Release { after, counted: true }`.
     pub async fn release(&self, after: Duration) -> Result<(), Error> {
         let after = Millis::from_duration(after).map_err(self.part().during("release"))?;
-        self.settle(Outcome::Release { after }, "").await.map(|_| ())
+        self.settle(Outcome::Release { after, counted: false }, "").await.map(|_| ())
     }
 
     /// Sets the lease to end this long from now. One that is over is ours until somebody takes the job back. Errors: `LeaseLost`.

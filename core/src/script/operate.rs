@@ -13,7 +13,7 @@ scripts! {
     Cancel = "cancel",
     kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { by: By },
+    arguments: { by: By, only: String },
     items: (id_or_key: &'a str),
     reply: Vec<CancelReply>;
 
@@ -49,7 +49,7 @@ scripts! {
     /// Removes jobs of one state.
     Purge = "purge",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
     arguments: { state: &'static str, cap: usize },
     reply: PurgeReply;
 
@@ -112,19 +112,37 @@ impl FromReply for LimitReply {
     }
 }
 
-/// The state a cancelled job was in and its id, or nothing; and whether somebody may wait for its result.
+/// What became of one job that was to be cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CancelReply(pub(crate) Option<(String, String)>, pub(crate) bool);
+pub(crate) enum CancelReply {
+    /// It is gone; somebody may wait for its result.
+    Removed {
+        was: String,
+        id: String,
+        is_awaited: bool,
+    },
+    /// Not touched: it is in none of the states in which it was to be cancelled.
+    Kept {
+        state: String,
+        id: String,
+    },
+    Absent,
+}
 
 impl FromReply for Vec<CancelReply> {
     fn decode(reply: Value) -> Result<Self, Error> {
         text(reply)?
             .split('\n')
             .map(|line| {
+                let owned = |(state, id): (&str, &str)| (state.to_owned(), id.to_owned());
+                if let Some(kept) = line.strip_prefix("kept ").and_then(|line| line.split_once(' ')) {
+                    let (state, id) = owned(kept);
+                    return Ok(CancelReply::Kept { state, id });
+                }
                 let (line, is_awaited) = line.strip_prefix("awaited ").map_or((line, false), |line| (line, true));
-                match line.split_once(' ') {
-                    None if line == "absent" => Ok(CancelReply(None, false)),
-                    Some((state, id)) => Ok(CancelReply(Some((state.to_owned(), id.to_owned())), is_awaited)),
+                match line.split_once(' ').map(owned) {
+                    None if line == "absent" => Ok(CancelReply::Absent),
+                    Some((was, id)) => Ok(CancelReply::Removed { was, id, is_awaited }),
                     None => Err(unexpected("what became of a cancelled job")),
                 }
             })

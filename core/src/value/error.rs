@@ -8,6 +8,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::value::state::State;
+
 /// The kind of an error. Every language maps each kind to one exception class of the same name.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -133,6 +135,7 @@ pub struct Error {
     /// Of what `queue` is the name.
     of: Of,
     job_id: Option<String>,
+    job_state: Option<State>,
     batch_index: Option<u32>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
@@ -147,6 +150,7 @@ impl Error {
             queue: None,
             of: Of::Queue,
             job_id: None,
+            job_state: None,
             batch_index: None,
             source: None,
         }
@@ -188,6 +192,13 @@ impl Error {
     #[must_use]
     pub fn of_job(mut self, id: &str) -> Self {
         self.job_id.get_or_insert_with(|| id.to_owned());
+        self
+    }
+
+    /// In which state that job is.
+    #[must_use]
+    pub(crate) fn in_state(mut self, state: State) -> Self {
+        self.job_state = Some(state);
         self
     }
 
@@ -243,6 +254,11 @@ impl Error {
     /// The job that the call was about; for [`ErrorKind::Duplicate`], the job that already holds the id or key.
     pub fn job_id(&self) -> Option<&str> {
         self.job_id.as_deref()
+    }
+
+    /// The state of that job, for [`ErrorKind::NotFound`] where the state does not allow the call.
+    pub fn job_state(&self) -> Option<State> {
+        self.job_state
     }
 
     /// Which job of a batch, or of a long push, the refusal is about (from 0), where one alone is refused.

@@ -204,10 +204,13 @@ pub enum Outcome {
         /// Does this failure count? If not, the job's failures stay as they are and it cannot run out of retries.
         counted: bool,
     },
-    /// It did not really run (the worker stops, a resource is taken): back to the queue, not counted.
+    /// It did not really run (the worker stops, a resource is taken): back to the queue.
     Release {
         /// When it may be reserved again; zero is at once.
         after: Millis,
+        /// Does this run count as an attempt? If so, the job has one failure more and waits behind those that are ready, as a retry does;
+        /// but it never goes to `failed`, whatever retries are left.
+        counted: bool,
     },
     /// It failed and further runs are pointless: to `failed` now, whatever retries are left.
     FailNow,
@@ -244,6 +247,9 @@ impl Outcome {
     /// An ordinary failure: counted, and the policy decides.
     pub const FAILURE: Self = Self::Retry { after: None, counted: true };
 
+    /// Back to the queue at once, as if it had not been reserved.
+    pub const GIVEN_BACK: Self = Self::Release { after: Millis::ZERO, counted: false };
+
     /// A failure as a handler or a hook wants it: with a retry after this long, or when the policy says; counted or not; or
     /// without any retry.
     ///
@@ -273,7 +279,10 @@ impl Outcome {
         let counted_up = attempts.saturating_add(1);
         match self {
             Self::Done => Next::Ack,
-            Self::Release { after } => Next::ReleaseAfter(after.min(MAX_DELAY)),
+            Self::Release { after, counted: false } => Next::ReleaseAfter(after.min(MAX_DELAY)),
+            Self::Release { after, counted: true } => {
+                Next::RetryAfter { after: after.min(MAX_DELAY), attempts: counted_up }
+            }
             Self::FailNow => Next::Failed { attempts: counted_up },
             Self::Retry { after, counted: false } => {
                 let after = after.unwrap_or_else(|| policy.delay(counted_up, seed)).min(MAX_DELAY);

@@ -261,7 +261,7 @@ impl Delivery {
     /// Given back, uncounted, and due again after this long. Errors: as of [`Self::ack`].
     pub fn release(&self, after: Duration) -> Result<(), Error> {
         let after = Millis::from_duration(after).map_err(|error| self.in_call("release", error))?;
-        self.settle(Outcome::Release { after }, "", None).map(|_| ())
+        self.settle(Outcome::Release { after, counted: false }, "", None).map(|_| ())
     }
 
     /// Says what becomes of it, in full, and gives what that comes to: see [`Job::settle`] and [`Job::settle_rewritten`]. Errors: as of
@@ -334,7 +334,7 @@ impl Drop for Delivery {
         if self.is_parents() || self.said().is_some() {
             return;
         }
-        let back = Settlement { outcome: Outcome::Release { after: Millis::ZERO }, ..Settlement::done(self.job()) };
+        let back = Settlement { outcome: Outcome::GIVEN_BACK, ..Settlement::done(self.job()) };
         if let Ok(decided) = Decided::of(&back) {
             self.executor.desk.settle(&self.run, decided);
         }

@@ -109,7 +109,7 @@ impl Failure {
 
     /// Not counted: what was needed is taken or not there yet. Another run after this long.
     pub fn release_after(after: Duration) -> Self {
-        let outcome = Outcome::Release { after: millis(after) };
+        let outcome = Outcome::Release { after: millis(after), counted: false };
         Self { outcome, error: String::new(), origin: Origin::default() }
     }
 

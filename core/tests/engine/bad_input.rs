@@ -232,7 +232,8 @@ async fn reserve_and_lease_arguments_are_bounded() {
     let job = Verb::Extend.prepare(&queue).await.job.unwrap();
     assert_kind(&job.extend(Duration::ZERO).await.unwrap_err(), ErrorKind::InvalidArgument);
     assert_kind(&job.release(Duration::MAX).await.unwrap_err(), ErrorKind::InvalidArgument);
-    assert_kind(&queue.purge(State::Reserved).await.unwrap_err(), ErrorKind::InvalidArgument);
+    assert_kind(&queue.cancel_only("a", &[]).await.unwrap_err(), ErrorKind::InvalidArgument);
+    assert_kind(&queue.cancel_key_only("k", &[]).await.unwrap_err(), ErrorKind::InvalidArgument);
     // A wait of centuries is no overflow.
     queue.push(new_job("b")).await.unwrap();
     assert_eq!(queue.reserve(&ReserveOptions::new().wait(Duration::MAX)).await.unwrap().len(), 1);

@@ -34,7 +34,7 @@ async fn use_all(queue: &Queue) {
     let jobs = reserve(queue, 4, 60_000).await;
     jobs[0].ack().await.unwrap();
     let again = Outcome::Retry { after: Some(duly::Millis::new(1)), counted: true };
-    let outcomes = [Outcome::FailNow, again, Outcome::Release { after: duly::Millis::ZERO }];
+    let outcomes = [Outcome::FailNow, again, Outcome::GIVEN_BACK];
     let all: Vec<_> =
         jobs[1..].iter().zip(outcomes).map(|(job, outcome)| Settlement { outcome, ..Settlement::done(job) }).collect();
     queue.settle_all(&all).await.unwrap();

@@ -24,8 +24,8 @@ macro_rules! verbs {
 
 verbs! {
     Push PushDelayed PushKeyed PushReplacing PushBatch PushMany Reserve Ack AckWithResult Fail FailAtOnce FailForGood
-    Release Extend Cancel CancelKey CancelReserved Reschedule RescheduleReady Requeue PurgeReady
-    PurgeDelayed PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits
+    Release ReleaseCounted Extend Cancel CancelKey CancelReserved CancelOnly Reschedule RescheduleReady Requeue PurgeReady
+    PurgeDelayed PurgeReserved PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits
     PutSchedule ChangeSchedule RemoveSchedule PauseSchedule ResumeSchedule
 }
 
@@ -62,10 +62,12 @@ impl Verb {
                 | FailAtOnce
                 | FailForGood
                 | Release
+                | ReleaseCounted
                 | Extend
                 | Cancel
                 | CancelKey
                 | CancelReserved
+                | CancelOnly
                 | Progress
                 | Pause
                 | Resume
@@ -95,13 +97,14 @@ impl Verb {
             Reserve | PurgeReady | RescheduleReady => {
                 queue.push(new_job("a")).await.unwrap();
             }
-            Cancel | Reschedule | PurgeDelayed => {
+            Cancel | CancelOnly | Reschedule | PurgeDelayed => {
                 queue.push(new_job("a").delay(in_an_hour())).await.unwrap();
             }
             CancelKey => {
                 queue.push(new_job("a").key("k")).await.unwrap();
             }
-            Ack | Fail | FailForGood | Release | Extend | CancelReserved | Progress => {
+            Ack | Fail | FailForGood | Release | ReleaseCounted | Extend | CancelReserved | PurgeReserved
+            | Progress => {
                 queue.push(new_job("a").key("k")).await.unwrap();
                 job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
             }
@@ -188,18 +191,21 @@ impl Verb {
             }
             Fail | FailAtOnce => settle(Outcome::FAILURE).await,
             FailForGood => settle(Outcome::FailNow).await,
-            Release => settle(Outcome::Release { after: Millis::ZERO }).await,
+            Release => settle(Outcome::Release { after: Millis::ZERO, counted: false }).await,
+            ReleaseCounted => settle(Outcome::Release { after: Millis::ZERO, counted: true }).await,
             Extend => {
                 let jobs = std::slice::from_ref(prepared.job.as_ref().unwrap());
                 queue.extend_all(jobs, 2 * in_an_hour()).await.map(|held| format!("{held:?}"))
             }
             Cancel | CancelReserved => queue.cancel("a").await.map(|cancelled| format!("{cancelled:?}")),
+            CancelOnly => queue.cancel_only("a", &[State::Delayed]).await.map(|cancelled| format!("{cancelled:?}")),
             CancelKey => queue.cancel_key("k").await.map(|cancelled| format!("{cancelled:?}")),
             Reschedule => queue.reschedule("a", When::Now).await,
             RescheduleReady => queue.reschedule("a", When::After(Millis::from_secs(3600))).await,
             Requeue => queue.requeue(&["a".to_owned()]).await.map(|outcomes| format!("{outcomes:?}")),
             PurgeReady => queue.purge(State::Ready).await.map(|count| count.to_string()),
             PurgeDelayed => queue.purge(State::Delayed).await.map(|count| count.to_string()),
+            PurgeReserved => queue.purge(State::Reserved).await.map(|count| count.to_string()),
             PurgeFailed => queue.purge(State::Failed).await.map(|count| count.to_string()),
             Pause => queue.pause().await.map(|()| String::new()),
             Resume => queue.resume().await.map(|()| String::new()),
@@ -225,6 +231,7 @@ impl Verb {
             self,
             PurgeReady
                 | PurgeDelayed
+                | PurgeReserved
                 | PurgeFailed
                 | PutSchedule
                 | ChangeSchedule

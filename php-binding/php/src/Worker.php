@@ -181,7 +181,8 @@ final class Worker
 
     /**
      * Adds a hook that is called with a job whose handler threw, and the exception, before the failure is stored. It
-     * may return arguments of `Job::fail` to change, such as `['data' => ..., 'maxRetries' => 9]`, or null.
+     * may return arguments of `Job::fail` to change, such as `['maxRetries' => 9, 'headers' => ['by' => 'shop']]`, or
+     * null.
      *
      * @param callable(Job, \Throwable): ?array<string, mixed> $hook
      */

@@ -266,8 +266,24 @@ class Queue:
     def ack_many(self, jobs: Sequence[ReservedJob]) -> list[bool]:
         """Ack many jobs with few calls; True for each job whose lease was still held."""
 
-    def cancel(self, id: str | None = None, *, key: str | None = None) -> Cancelled | None:
-        """Remove a job by its id or its key, in whatever state it is; return None if there is no such job."""
+    def cancel(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        only: _State | Iterable[_State] | None = None,
+    ) -> Cancelled | None:
+        """Remove a job by its id or its key, in whatever state it is; return None if there is no such job.
+
+        Args:
+            id: the job's id. Give this or `key`.
+            key: the job's key.
+            only: a state, or a list of states. A job in another state is not touched. Default: any state.
+
+        Raises:
+            NotFoundError: the job is in a state that is not in `only`: `job_state` of the error says in which.
+
+        """
 
     def reschedule(
         self,
@@ -297,7 +313,20 @@ class Queue:
         """Run all failed jobs again, with their failures forgotten; return how many."""
 
     def purge(self, state: _State) -> int:
-        """Remove all jobs that are "delayed", "ready" or "failed"; return how many."""
+        """Remove all jobs in a state, as many as there are now; return how many.
+
+        Args:
+            state: "delayed", "ready", "reserved" or "failed". Purging "reserved" takes the jobs from their workers, as
+                `cancel` does: runs are interrupted, and acks refused.
+
+        """
+
+    def clear(self) -> int:
+        """Empty the queue: remove all jobs that are delayed or ready; return how many.
+
+        Jobs that workers have stay, and run to their end; `purge("reserved")` before this takes those, too. Failed jobs
+        stay.
+        """
 
     def pause(self) -> None:
         """Hand out no more jobs until `resume`. Pushing goes on, and running jobs may finish."""
@@ -533,6 +562,8 @@ class Job(ReservedJob):
         data: _Json = ...,
         attempts: int | None = None,
         max_retries: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        name: str | None = None,
     ) -> float | None:
         """Mark the run as failed; return the seconds until the retry, or None if the job is in `failed` now.
 
@@ -545,15 +576,20 @@ class Job(ReservedJob):
             data: new data of the job; None is data too. Default: unchanged.
             attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
             max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
+            headers: strings that the job gets besides those it has, such as the class of the error; one of the same
+                name is replaced. Default: none.
+            name: a new name of the job. Default: unchanged.
 
         """
 
-    def release(self, after: _Span | None = None, *, reason: str = "") -> None:
+    def release(self, after: _Span | None = None, *, reason: str = "", counted: bool = False) -> None:
         """Give the job back without counting a failure.
 
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
             reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
+            counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits behind
+                those that are ready; it never goes to `failed`, whatever retries are left. Default: False.
 
         """
 
@@ -2207,8 +2243,24 @@ class AsyncQueue:
     def ack_many(self, jobs: Sequence[ReservedJob]) -> Call[list[bool]]:
         """Ack many jobs with few calls; True for each job whose lease was still held."""
 
-    def cancel(self, id: str | None = None, *, key: str | None = None) -> Call[Cancelled | None]:
-        """Remove a job by its id or its key, in whatever state it is; return None if there is no such job."""
+    def cancel(
+        self,
+        id: str | None = None,
+        *,
+        key: str | None = None,
+        only: _State | Iterable[_State] | None = None,
+    ) -> Call[Cancelled | None]:
+        """Remove a job by its id or its key, in whatever state it is; return None if there is no such job.
+
+        Args:
+            id: the job's id. Give this or `key`.
+            key: the job's key.
+            only: a state, or a list of states. A job in another state is not touched. Default: any state.
+
+        Raises:
+            NotFoundError: the job is in a state that is not in `only`: `job_state` of the error says in which.
+
+        """
 
     def reschedule(
         self,
@@ -2238,7 +2290,20 @@ class AsyncQueue:
         """Run all failed jobs again, with their failures forgotten; return how many."""
 
     def purge(self, state: _State) -> Call[int]:
-        """Remove all jobs that are "delayed", "ready" or "failed"; return how many."""
+        """Remove all jobs in a state, as many as there are now; return how many.
+
+        Args:
+            state: "delayed", "ready", "reserved" or "failed". Purging "reserved" takes the jobs from their workers, as
+                `cancel` does: runs are interrupted, and acks refused.
+
+        """
+
+    def clear(self) -> Call[int]:
+        """Empty the queue: remove all jobs that are delayed or ready; return how many.
+
+        Jobs that workers have stay, and run to their end; `purge("reserved")` before this takes those, too. Failed jobs
+        stay.
+        """
 
     def pause(self) -> Call[None]:
         """Hand out no more jobs until `resume`. Pushing goes on, and running jobs may finish."""
@@ -2350,6 +2415,8 @@ class AsyncJob(ReservedJob):
         data: _Json = ...,
         attempts: int | None = None,
         max_retries: int | None = None,
+        headers: Mapping[str, str] | None = None,
+        name: str | None = None,
     ) -> Call[float | None]:
         """Mark the run as failed; return the seconds until the retry, or None if the job is in `failed` now.
 
@@ -2362,15 +2429,20 @@ class AsyncJob(ReservedJob):
             data: new data of the job; None is data too. Default: unchanged.
             attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
             max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
+            headers: strings that the job gets besides those it has, such as the class of the error; one of the same
+                name is replaced. Default: none.
+            name: a new name of the job. Default: unchanged.
 
         """
 
-    def release(self, after: _Span | None = None, *, reason: str = "") -> Call[None]:
+    def release(self, after: _Span | None = None, *, reason: str = "", counted: bool = False) -> Call[None]:
         """Give the job back without counting a failure.
 
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
             reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
+            counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits behind
+                those that are ready; it never goes to `failed`, whatever retries are left. Default: False.
 
         """
 

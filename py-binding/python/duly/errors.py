@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 
 class DulyError(Exception):
@@ -18,9 +18,11 @@ class DulyError(Exception):
     """The name of the queue that the call was about."""
     job_id: str | None = None
     """The job that the call was about; for a `DuplicateError`, the job that already has the id or key."""
+    job_state: Literal["delayed", "ready", "reserved", "failed"] | None = None
+    """The state of that job, for a `NotFoundError` where the state does not allow the call."""
 
     def __init__(self, message: str, **about: Any) -> None:
-        """Take the message and the details: kind, transient, operation, queue, job_id."""
+        """Take the message and the details: kind, transient, operation, queue, job_id, job_state."""
         super().__init__(message)
         self.__dict__.update(about)
 

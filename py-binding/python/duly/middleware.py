@@ -43,8 +43,23 @@ class Failure:
     """The number of failures before this one; None leaves it unchanged."""
     max_retries: int | None
     """How many retries the job may have; None leaves it unchanged."""
+    headers: Mapping[str, str] | None
+    """Strings that the job gets besides the headers that it has; None adds none."""
+    name: str | None
+    """A new name of the job; None leaves it unchanged."""
 
-    __slots__ = ("attempts", "counted", "data", "error", "final", "max_retries", "raised", "retry_after")
+    __slots__ = (
+        "attempts",
+        "counted",
+        "data",
+        "error",
+        "final",
+        "headers",
+        "max_retries",
+        "name",
+        "raised",
+        "retry_after",
+    )
 
     def __init__(self, raised: BaseException) -> None:
         """Take what the handler raised."""
@@ -54,6 +69,7 @@ class Failure:
         self.final = isinstance(raised, Fail)
         self.data = ...
         self.attempts = self.max_retries = None
+        self.headers = self.name = None
         self.error = describe(raised)
 
     def change(self, changes: Mapping[str, Any]) -> None:
@@ -82,7 +98,8 @@ class Failure:
             given = {"final": True}
         if self.data is not ...:
             given["data"] = self.data
-        return {**given, "error": self.error, "attempts": self.attempts, "max_retries": self.max_retries}
+        given |= {"error": self.error, "headers": self.headers, "name": self.name}
+        return {**given, "attempts": self.attempts, "max_retries": self.max_retries}
 
 
 class Middleware:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Iterable
     from datetime import timedelta
     from typing import SupportsIndex
 
-    from duly._core import AsyncQueue, Cancelled, Found, Queue
+    from duly._core import AsyncQueue, Cancelled, Found, Queue, _State
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -57,9 +57,9 @@ class Pushed(_Id, Generic[R_co]):
         """
         return str.find(self, *text) if text else self.queue.find(str(self))
 
-    def cancel(self) -> Cancelled | None:
-        """Remove the job in whatever state it is; return None if it is already gone."""
-        return self.queue.cancel(str(self))
+    def cancel(self, *, only: _State | Iterable[_State] | None = None) -> Cancelled | None:
+        """Remove the job in whatever state it is, or `only` in some; return None if it is gone: see `Queue.cancel`."""
+        return self.queue.cancel(str(self), only=only)
 
 
 class AsyncPushed(_Id, Generic[R_co]):
@@ -95,6 +95,6 @@ class AsyncPushed(_Id, Generic[R_co]):
         """
         return str.find(self, *text) if text else self.queue.find(str(self))
 
-    async def cancel(self) -> Cancelled | None:
-        """Remove the job in whatever state it is; return None if it is already gone."""
-        return await self.queue.cancel(str(self))
+    async def cancel(self, *, only: _State | Iterable[_State] | None = None) -> Cancelled | None:
+        """Remove the job in whatever state it is, or `only` in some; return None if it is gone: see `Queue.cancel`."""
+        return await self.queue.cancel(str(self), only=only)

@@ -121,8 +121,8 @@ class Worker:
             timeout: the longest run of a job that has no `timeout` of its own, in seconds or as a timedelta, 0.001 s to
                 100 years. Default: no limit.
             on_failure: a hook, called before those of `middleware`: takes a job whose run failed and the exception, and
-                may return a dict of changes: `error`, `data`, `attempts`, `max_retries`, `retry_after`, `counted`,
-                `final`.
+                may return a dict of changes: `error`, `data`, `attempts`, `max_retries`, `headers`, `name`,
+                `retry_after`, `counted`, `final`.
             middleware: hooks around every run: see `duly.Middleware`.
             log_errors: "location" logs where a handler failed; "full" also logs tracebacks and exception messages,
                 which may hold data. Default: "location".

@@ -2,7 +2,7 @@
 
 use duly::blocking::process;
 use duly::runtime::background;
-use duly::{Job, Millis, Outcome};
+use duly::{Job, Outcome};
 use pyo3::prelude::*;
 
 use super::job::AsyncJob;
@@ -39,7 +39,7 @@ pub(crate) fn _give_back(jobs: Vec<PyRef<'_, AsyncJob>>) {
     let of_consumer = |job: &&PyRef<'_, AsyncJob>| job.as_super().delivery().is_some();
     for delivery in jobs.iter().filter_map(|job| job.as_super().delivery()) {
         // What it says of one that is settled is refused.
-        let _ = delivery.settle(Outcome::Release { after: Millis::ZERO }, "", None);
+        let _ = delivery.settle(Outcome::GIVEN_BACK, "", None);
     }
     let jobs = jobs.iter().filter(|job| !of_consumer(job)).map(|job| job.as_super().job().clone());
     give_back(jobs.filter(|job| !job.is_settled()).collect());

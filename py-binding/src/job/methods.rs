@@ -7,9 +7,7 @@ use pyo3::prelude::*;
 
 use super::Job;
 use crate::convert::{self, Counted, Final, Name, Text, Words};
-use crate::job::{
-    error_text, extension, failure, fraction_of, given, release, result_of, rewritten, unchanged, wait_of,
-};
+use crate::job::{Changes, error_text, extension, failure, fraction_of, given, release, result_of, unchanged, wait_of};
 use crate::lock::lock_options;
 use crate::queue::object;
 
@@ -33,8 +31,12 @@ impl Job {
     ///     data: new data of the job; None is data too. Default: unchanged.
     ///     attempts: the number of failures before this one, 0 to 4,294,967,295. Default: unchanged.
     ///     max_retries: how many retries the job may have, 0 to 4,294,967,295. Default: unchanged.
+    ///     headers: strings that the job gets besides those it has, such as the class of the error; one of the same
+    ///         name is replaced. Default: none.
+    ///     name: a new name of the job. Default: unchanged.
     #[pyo3(signature = (
-        error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None
+        error, *, retry_after=None, counted=true, r#final=false, data=unchanged(), attempts=None, max_retries=None,
+        headers=None, name=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn fail(
@@ -46,9 +48,12 @@ impl Job {
         #[pyo3(from_py_with = given)] data: Option<Bound<'_, PyAny>>,
         attempts: Option<&Bound<'_, PyAny>>,
         max_retries: Option<&Bound<'_, PyAny>>,
+        headers: Option<&Bound<'_, PyAny>>,
+        name: Option<Text<Name>>,
     ) -> PyResult<Py<PyAny>> {
         let (failed, error) = (failure(retry_after, counted, r#final)?, error_text(error)?);
-        let changed = rewritten(slf.as_super().get(), data, attempts, max_retries)?;
+        let changed = Changes { data, attempts, max_retries, headers, name };
+        let changed = changed.of(slf.as_super().get())?;
         Self::settle(slf, failed, error, changed, |py, next| object(py, wait_of(next)))
     }
 
@@ -57,14 +62,20 @@ impl Job {
     /// Args:
     ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
     ///     reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
-    #[pyo3(signature = (after=None, *, reason=None), text_signature = "($self, after=None, *, reason='')")]
+    ///     counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits behind
+    ///         those that are ready; it never goes to `failed`, whatever retries are left. Default: False.
+    #[pyo3(
+        signature = (after=None, *, reason=None, counted=false),
+        text_signature = "($self, after=None, *, reason='', counted=False)"
+    )]
     fn release(
         slf: &Bound<'_, Self>,
         after: Option<&Bound<'_, PyAny>>,
         reason: Option<Text<Words>>,
+        #[pyo3(from_py_with = convert::is_set::<Counted>)] counted: bool,
     ) -> PyResult<Py<PyAny>> {
         let reason = reason.map(Text::into_string).unwrap_or_default();
-        Self::settle(slf, release(after)?, reason, None, |py, _| Ok(py.None()))
+        Self::settle(slf, release(after, counted)?, reason, None, |py, _| Ok(py.None()))
     }
 
     /// Take a lock for this run, as `Client.lock` does, and return it.

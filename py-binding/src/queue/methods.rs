@@ -17,7 +17,7 @@ use crate::job::extension;
 use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
-use crate::queue::{in_call, object, page, parse_state, reserve_options, reserved_jobs, texts, when};
+use crate::queue::{in_call, object, page, parse_state, reserve_options, reserved_jobs, states, texts, when};
 use crate::registry::WorkerInfo;
 use crate::select::{By, by};
 
@@ -139,13 +139,29 @@ impl Queue {
     }
 
     /// Remove a job by its id or its key, in whatever state it is; return None if there is no such job.
-    #[pyo3(signature = (id=None, *, key=None))]
-    fn cancel(&self, py: Python<'_>, id: Option<Text<Id>>, key: Option<Text<Key>>) -> PyResult<Py<PyAny>> {
-        let job = by(id, key)?;
+    ///
+    /// Args:
+    ///     id: the job's id. Give this or `key`.
+    ///     key: the job's key.
+    ///     only: a state, or a list of states. A job in another state is not touched. Default: any state.
+    ///
+    /// Raises:
+    ///     NotFoundError: the job is in a state that is not in `only`: `job_state` of the error says in which.
+    #[pyo3(signature = (id=None, *, key=None, only=None))]
+    fn cancel(
+        &self,
+        py: Python<'_>,
+        id: Option<Text<Id>>,
+        key: Option<Text<Key>>,
+        only: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (job, only) = (by(id, key)?, only.map(states).transpose()?);
         let cancel = |queue: Arc<duly::Queue>| async move {
-            match &job {
-                By::Id(id) => queue.cancel(id).await,
-                By::Key(key) => queue.cancel_key(key).await,
+            match (&job, only) {
+                (By::Id(id), None) => queue.cancel(id).await,
+                (By::Id(id), Some(only)) => queue.cancel_only(id, &only).await,
+                (By::Key(key), None) => queue.cancel_key(key).await,
+                (By::Key(key), Some(only)) => queue.cancel_key_only(key, &only).await,
             }
         };
         self.call(py, cancel, |py, cancelled| object(py, cancelled.map(Cancelled::from)))
@@ -199,11 +215,23 @@ impl Queue {
         self.call(py, |queue| async move { queue.requeue_all().await }, object)
     }
 
-    /// Remove all jobs that are "delayed", "ready" or "failed"; return how many.
+    /// Remove all jobs in a state, as many as there are now; return how many.
+    ///
+    /// Args:
+    ///     state: "delayed", "ready", "reserved" or "failed". Purging "reserved" takes the jobs from their workers, as
+    ///         `cancel` does: runs are interrupted, and acks refused.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn purge(&self, py: Python<'_>, state: Text<StateWord>) -> PyResult<Py<PyAny>> {
         let state = parse_state(&state)?;
         self.call(py, |queue| async move { queue.purge(state).await }, object)
+    }
+
+    /// Empty the queue: remove all jobs that are delayed or ready; return how many.
+    ///
+    /// Jobs that workers have stay, and run to their end; `purge("reserved")` before this takes those, too. Failed jobs
+    /// stay.
+    fn clear(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.call(py, |queue| async move { queue.clear().await }, object)
     }
 
     /// Hand out no more jobs until `resume`. Pushing goes on, and running jobs may finish.

@@ -1,6 +1,7 @@
 -- Takes the first jobs of a state out of it, the oldest first, and hands them to `forget`: their ids, and from a sorted set also the set
 -- and their members, which are still in it.
--- Needs: `state`, `cap`, `forget`, `skip_stale`, what `call/meta` and `purge/head_of_state` give. Gives: `removed`, `seen`.
+-- Needs: `state`, `set` (of that state, unless it is `ready`), `cap`, `forget`, `skip_stale`, what `call/meta` and
+-- `purge/head_of_state` give. Gives: `removed`, `seen`.
 local removed, seen = 0, 0
 if state == 'ready' then
   for level in string.gmatch(levels, '%d') do
@@ -32,11 +33,10 @@ if state == 'ready' then
   end
   --- end
 else
-  local set = state == 'delayed' and delayed or failed
   local members = redis.call('ZRANGE', set, 0, cap - 1)
   local ids = {}
   for i, member in ipairs(members) do
-    -- A tab in a member is the level's mark; `failed` has plain ids, and an id holds no tab.
+    -- A tab in a member is the level's mark; the others have plain ids, and an id holds no tab.
     ids[i] = string.match(member, '^[^\t]*')
   end
   cut(members, ids)

@@ -100,7 +100,10 @@ fn handlers_overrule_the_policy() {
     let next = |outcome: Outcome, attempts| outcome.next(&policy, attempts, 5, 0);
     assert_eq!(next(Outcome::Done, 3), Next::Ack);
     assert_eq!(next(Outcome::FailNow, 0), Next::Failed { attempts: 1 });
-    assert_eq!(next(Outcome::Release { after: minute }, 9), Next::ReleaseAfter(minute));
+    assert_eq!(next(Outcome::Release { after: minute, counted: false }, 9), Next::ReleaseAfter(minute));
+    let counted = Outcome::Release { after: minute, counted: true };
+    assert_eq!(next(counted, 9), Next::RetryAfter { after: minute, attempts: 10 });
+    assert_eq!(next(counted, u32::MAX), Next::RetryAfter { after: minute, attempts: u32::MAX });
     let asked = Outcome::Retry { after: Some(minute), counted: true };
     assert_eq!(next(asked, 4), Next::RetryAfter { after: minute, attempts: 5 });
     assert_eq!(next(asked, 5), Next::Failed { attempts: 6 });

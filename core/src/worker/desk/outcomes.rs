@@ -9,7 +9,7 @@ use crate::queue::{Decided, Job, MAX_BATCH, Settlement};
 use crate::script::{Outcomes, Verb};
 use crate::value::error::Error;
 use crate::value::retry::{Next, Outcome};
-use crate::value::time::{Millis, whole_ms};
+use crate::value::time::whole_ms;
 use crate::worker::event::{AboutJob, WorkerEvent};
 
 /// Outcomes that leave whether or not a fetch is due.
@@ -203,7 +203,7 @@ impl State {
 }
 
 pub(super) fn give_back(job: &Job) -> Settlement<'_> {
-    Settlement { outcome: Outcome::Release { after: Millis::ZERO }, ..Settlement::done(job) }
+    Settlement { outcome: Outcome::GIVEN_BACK, ..Settlement::done(job) }
 }
 
 pub(super) fn failure<'a>(job: &'a Job, error: &'a str) -> Settlement<'a> {

@@ -54,6 +54,11 @@ final class JobInterruptedException extends \Error implements ExceptionInterface
         return $this->jobId;
     }
 
+    public function getJobState(): ?string
+    {
+        return null;
+    }
+
     public function getIndex(): ?int
     {
         return null;

@@ -4,6 +4,9 @@ declare(strict_types=1);
 
 namespace Duly\Think\Command;
 
+use Duly\Exception\NotFoundException;
+use Duly\Queue;
+use Duly\State;
 use think\console\Input;
 use think\console\input\Argument;
 use think\console\Output;
@@ -22,7 +25,7 @@ class Forget extends OnFailed
         $left = (array) $input->getArgument('id');
         foreach ($this->queues() as $queue) {
             foreach ($left as $at => $id) {
-                if ($queue->find($id)?->state === 'failed' && $queue->cancel($id) !== null) {
+                if (self::isForgotten($queue, $id)) {
                     $output->info("the failed job '{$id}' is removed");
                     unset($left[$at]);
                 }
@@ -32,5 +35,14 @@ class Forget extends OnFailed
             $output->error("no queue has '{$id}' as a failed job");
         }
         return $left === [] ? 0 : 1;
+    }
+
+    private static function isForgotten(Queue $queue, string $id): bool
+    {
+        try {
+            return $queue->cancel($id, only: State::Failed) !== null;
+        } catch (NotFoundException) {
+            return false; // it has been requeued
+        }
     }
 }
