@@ -4,6 +4,9 @@ declare(strict_types=1);
 
 namespace Duly\Tests;
 
+use Duly\Exception\InvalidArgumentException;
+use Duly\Supervisor;
+
 /** `duly-worker`: the real program with real children. */
 final class SupervisorTest extends ServerTestCase
 {
@@ -522,6 +525,97 @@ final class SupervisorTest extends ServerTestCase
         self::assertStringContainsString('PHP has no pcntl_fork: one worker runs in this process', $program->said());
         self::assertSame(2, substr_count($program->said(), "in {$this->lastPid($program)};"));
         self::assertStringContainsString("serving q with 1 process; Ctrl-C stops\n", $program->said());
+    }
+
+    public function testAProgramSupervisesWorkersOfItsOwn(): void
+    {
+        $this->queue->push('quick', name: 'n');
+        $program = $this->program('
+            $before = pcntl_signal_get_handler(SIGTERM);
+            $supervisor = new Duly\Supervisor(function () use ($client): void {
+                $worker = new Duly\Worker($client, ["q"], grace: 40);
+                $worker->on("n", fn (string $data) => say("$data in " . getmypid() . ";"))->run();
+            }, 2, log: fn (string $line) => say("log: $line"));
+            say("status " . $supervisor->run());
+            say(pcntl_signal_get_handler(SIGTERM) === $before ? "as before" : "signals are lost");
+        ');
+        $program->hear('quick in ');
+        $killed = $this->lastPid($program);
+        posix_kill($killed, SIGKILL);
+        $program->hear("log: worker {$killed} ended with 137; another one starts in 0.1 s");
+        Server::until(fn () => count($this->childrenOf($program->pid())) === 2, 'it was not replaced');
+        $program->signal(SIGHUP);
+        $program->hear('log: reloading');
+        $this->queue->push('again', name: 'n');
+        $program->hear('again in ');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        $said = $program->said();
+        self::assertSame(1, substr_count($said, "log: serving q with 2 processes; Ctrl-C stops\n"), $said);
+        self::assertStringContainsString('stopping: jobs that run may end within 40 s', $said);
+        self::assertStringContainsString("status 0\nas before\n", $said);
+    }
+
+    public function testWhatIsNoWorkerSaysWhenItIsReady(): void
+    {
+        $program = $this->program('
+            Duly\Supervisor::ready(); // not supervised: nothing
+            $supervisor = new Duly\Supervisor(function (): int {
+                $ends = false;
+                pcntl_signal(SIGINT, function () use (&$ends): void { $ends = true; });
+                Duly\Supervisor::ready(grace: 50);
+                say("begin in " . getmypid() . ";");
+                while (!$ends) {
+                    usleep(10_000);
+                }
+                return 7;
+            }, grace: 1, log: say(...));
+            say("status " . $supervisor->run());
+        ');
+        $program->hear('begin in ');
+        $program->hear('ready with 1 process; Ctrl-C stops');
+        $program->signal(SIGINT);
+        $program->hear('jobs that run may end within 50 s');
+        self::assertSame(0, $program->end());
+        self::assertStringContainsString("status 7\n", $program->said());
+    }
+
+    public function testAnExceptionOfAProcessIsNotCaughtByWhatHasStartedIt(): void
+    {
+        $program = $this->program('
+            $log = function (string $line): void { say("log: $line"); };
+            try {
+                $fails = fn () => throw new DomainException("s3cret");
+                exit((new Duly\Supervisor($fails, log: $log))->run());
+            } catch (Throwable $error) {
+                say("caught it in " . getmypid());
+            }
+        ');
+        $program->hear('the worker ends: DomainException at ');
+        $program->hear('ended with 255; another one starts');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        self::assertStringNotContainsString('caught it', $program->said());
+        self::assertStringNotContainsString('s3cret', $program->said());
+    }
+
+    public function testAPermanentErrorOfAProgramsOwnWorkerStopsAll(): void
+    {
+        $program = $this->program('
+            $work = fn () => (new Duly\Worker($client, ["q"]))->run(); // it has no handler
+            exit((new Duly\Supervisor($work, 2, log: say(...)))->run());
+        ');
+        self::assertSame(1, $program->end());
+        self::assertMatchesRegularExpression('/the worker ends: .*InvalidArgumentException: /', $program->said());
+        self::assertStringContainsString('all stop', $program->said());
+    }
+
+    public function testWrongArgumentsOfASupervisorAreRefused(): void
+    {
+        $none = static fn (): int => 0;
+        foreach ([[$none, 0], [$none, 10_001], [$none, 1, -1.0], [$none, 1, NAN], [$none, 1, 86_401.0]] as $arguments) {
+            $this->thrownBy(InvalidArgumentException::class, fn () => new Supervisor(...$arguments));
+        }
     }
 
     private function supervise(string $handler, string ...$arguments): Program

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import textwrap
+import threading
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import duly
 import pytest
 from duly import supervisor
-from support import Program
+from support import Program, Server, until
 
 Start = Callable[[str], Program]
 
@@ -44,7 +50,7 @@ if name == "works":
     sys.exit(0)
 if name == "fails":
     while len(list(folder.iterdir())) < 3: time.sleep(0.01)
-    os.write(int(sys.argv[-1]), b"fatal\\n")
+    os.write(int(os.environ["DULY_SUPERVISED"].split(":")[1]), b"fatal\\n")
     os._exit(1)
 while not came: time.sleep(0.01)
 os._exit(1)
@@ -78,10 +84,10 @@ def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:
     code = """
     start, errors = supervisor._start, [OSError("no memory"), OSError("too many processes")]
 
-    def seldom(command):
+    def seldom(*given):
         if errors:
             raise errors.pop()
-        return start(command)
+        return start(*given)
 
     supervisor._start = seldom
 """
@@ -102,10 +108,10 @@ def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> 
     def fails():
         raise errors.pop()
 
-    def once(command):
+    def once(*given):
         os.pipe = fails if errors else pipe
         try:
-            return start(command)
+            return start(*given)
         finally:
             os.pipe = pipe
 
@@ -137,3 +143,140 @@ def test_links_that_lead_to_themselves_are_no_sources(monkeypatch: pytest.Monkey
     (tmp_path / "gone.py").symlink_to("nowhere.py")
     (tmp_path / "shop.py").touch()
     assert list(supervisor._sources()) == [str(tmp_path / "shop.py")]
+
+
+SCRIPT = """
+import os, signal, sys
+import duly
+
+url, prefix, folder = sys.argv[1:4]
+worker = duly.Worker(duly.Client(url, prefix=prefix), ["q"], grace=20)
+
+
+@worker.on(None)
+def work(job):
+    print(os.getpid(), job.data, "DULY_SUPERVISED" in os.environ, flush=True)
+
+
+{more}
+worker.run()
+"""
+
+
+def script(folder: Path, more: str = "") -> Path:
+    file = folder / "worker.py"
+    file.write_text(SCRIPT.format(more=more))
+    return file
+
+
+SUPERVISE_SCRIPT = """
+import duly, sys
+sys.exit(duly.Supervisor([sys.executable, *args], int(processes), grace=30).run())
+"""
+
+
+def supervised(program: Start, server: Server, prefix: str, file: Path, processes: int = 1) -> Program:
+    args = [str(file), server.url, prefix, str(file.parent)]
+    return program(f"    args, processes = {args!r}, {processes}\n" + textwrap.indent(SUPERVISE_SCRIPT, "    "))
+
+
+def pid_and_data(line: str) -> tuple[int, str]:
+    pid, data, knows = line.split()
+    assert knows == "False", "programs of a handler would take themselves for its processes"
+    return int(pid), data
+
+
+def test_a_script_with_a_worker_needs_nothing_for_its_supervisor(
+    program: Start, server: Server, prefix: str, queue: duly.Queue, tmp_path: Path
+) -> None:
+    supervisor = supervised(program, server, prefix, script(tmp_path))
+    queue.push("a")
+    first, _ = pid_and_data(supervisor.line())
+    os.kill(first, signal.SIGKILL)
+    queue.push("b")
+    second, _ = pid_and_data(supervisor.line())
+    assert second != first
+    os.kill(second, signal.SIGHUP)  # `systemctl kill` sends it to all; it is the supervisor's
+    supervisor.process.send_signal(signal.SIGHUP)
+    until(lambda: not Path(f"/proc/{second}").exists(), "it was not replaced")
+    queue.push("c")
+    third, data = pid_and_data(supervisor.line())
+    assert third != second
+    assert data == "c"
+    supervisor.process.send_signal(signal.SIGTERM)
+    status, _, err = supervisor.end()
+    assert status == 0, err
+
+
+def test_a_permanent_error_of_a_script_stops_all(
+    program: Start, own_server: Server, prefix: str, tmp_path: Path
+) -> None:
+    own_server.cli("CONFIG", "SET", "requirepass", "s3cret")
+    status, _, err = supervised(program, own_server, prefix, script(tmp_path), 2).end()
+    assert status == 1, err
+    assert "an error that no other process would be spared: all stop" in err
+
+
+def test_a_program_without_a_worker_says_when_it_is_ready(program: Start, tmp_path: Path) -> None:
+    child = tmp_path / "child.py"
+    child.write_text("""
+import os, signal
+from duly import supervisor
+
+came = []
+signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+supervisor.ready()
+supervisor.ready()  # once more changes nothing
+print(os.getpid(), flush=True)
+while not came:
+    signal.pause()
+print("ends", flush=True)
+""")
+    code = f"    args, processes = [{str(child)!r}], 2\n" + textwrap.indent(SUPERVISE_SCRIPT, "    ")
+    supervised = program(code)
+    first = {supervised.line(), supervised.line()}
+    supervised.process.send_signal(signal.SIGUSR2)  # one after the other: only when all are ready
+    lines = [supervised.line() for _ in range(4)]
+    assert lines.count("ends") == 2
+    assert lines[0] == "ends"
+    assert not first & set(lines)
+    supervised.process.send_signal(signal.SIGTERM)
+    status, out, err = supervised.end()
+    assert (status, out.count("ends")) == (0, 2), err
+
+
+def test_it_is_nothing_for_a_process_without_a_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+    supervisor.ready()
+    monkeypatch.setenv("DULY_SUPERVISED", f"{os.getpid()}:1")  # that of a grandchild
+    supervisor.ready()
+    assert "DULY_SUPERVISED" not in os.environ
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"command": "python worker.py"}, "command must be a list of texts"),
+    ({"command": []}, "command must be a list of texts"),
+    ({"command": [5]}, "command must be a list of texts"),
+    ({"processes": 0}, "processes must be a whole number"),
+    ({"processes": True}, "processes must be a whole number"),
+    ({"grace": -1}, "the grace must be 0 to 86400 seconds"),
+    ({"grace": "5"}, "the grace must be 0 to 86400 seconds"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), WRONG)
+def test_wrong_arguments_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(duly.InvalidArgumentError, match=said):
+        duly.Supervisor(**{"command": ["true"], "processes": 1, **given})
+
+
+def test_it_runs_on_the_main_thread() -> None:
+    def run() -> None:
+        with pytest.raises(duly.InvalidArgumentError, match="main thread"):
+            duly.Supervisor(["true"], 1, grace=timedelta(seconds=1)).run()
+        said.append(True)
+
+    said: list[bool] = []
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert said

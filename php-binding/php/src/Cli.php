@@ -4,8 +4,6 @@ declare(strict_types=1);
 
 namespace Duly;
 
-use Duly\Exception\ExceptionInterface;
-
 /**
  * The program `duly-worker`.
  *
@@ -15,10 +13,6 @@ final class Cli
 {
     public const WRONG_USE = 2;
     public const ERROR = 1;
-    private const NEEDED = [
-        'pcntl_fork', 'pcntl_waitpid', 'pcntl_signal', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill',
-        'posix_getpid', 'posix_setpgid', 'posix_isatty',
-    ];
     private const HELP = <<<'TEXT'
         Runs workers: duly-worker <bootstrap.php> [options]
 
@@ -80,53 +74,38 @@ final class Cli
         } catch (\UnexpectedValueException $error) {
             return $this->refuse("{$error->getMessage()}; see duly-worker --help");
         }
-        foreach (self::NEEDED as $function) {
+        foreach (Supervisor::NEEDED as $function) {
             if (!function_exists($function)) {
                 $this->say("PHP has no {$function}: one worker runs in this process, and nobody replaces it");
-                return $this->work($file, $settings, function (string $words): void {
-                    [$word, , $queues] = explode(' ', $words, 3) + ['', '', ''];
-                    $word === 'ready' && $this->say(self::serving($queues, 1));
+                return $this->work($file, $settings, function (Worker $worker): void {
+                    $this->say(Supervisor::serving(implode(', ', $worker->queues()), 1));
                 });
             }
         }
         $grace = $settings['grace'] ?? 0.0;
-        $work = fn (callable $report): int => $this->work($file, $settings, $report);
+        $work = fn (): int => $this->work($file, $settings);
         return (new Supervisor($work, $processes, $grace, $this->say(...)))->run();
-    }
-
-    public static function serving(string $queues, int $processes): string
-    {
-        return "serving {$queues} with {$processes} " . ($processes === 1 ? 'process' : 'processes') . '; Ctrl-C stops';
     }
 
     /**
      * @param array<string, mixed> $settings
-     * @param callable(string): void $report gets the words for the supervisor
+     * @param ?callable(Worker): void $begins is called before the worker runs
      */
-    private function work(string $file, array $settings, callable $report): int
+    private function work(string $file, array $settings, ?callable $begins = null): int
     {
         try {
             $worker = $this->load($file, $settings);
         } catch (\Throwable $error) {
-            $report(Supervisor::REFUSED);
+            Supervised::tell(Supervised::REFUSED);
             return $this->refuse("{$file} gives no worker: " . get_debug_type($error) . ": {$error->getMessage()}");
         }
-        // A worker that is ready handles signals.
-        Signals::hold();
+        $begins !== null && $begins($worker);
         try {
-            $report("ready {$worker->grace()} " . implode(', ', $worker->queues()));
             $worker->run();
         } catch (\Throwable $error) {
-            // Any other exception is of a logger, which may do better in a fresh process; its message may hold data.
-            $isOurs = $error instanceof ExceptionInterface;
-            $why = $isOurs ? ": {$error->getMessage()}" : " at {$error->getFile()}:{$error->getLine()}";
-            $this->say('the worker ends: ' . get_debug_type($error) . $why);
-            if ($isOurs) {
-                $report(Supervisor::FATAL);
-            }
+            // If it is not duly's, it is of a logger, which may do better in a fresh process.
+            $this->say(Supervisor::whyItEnds($error));
             return self::ERROR;
-        } finally {
-            Signals::hold(false);
         }
         return 0;
     }

@@ -4,17 +4,34 @@ declare(strict_types=1);
 
 namespace Duly;
 
+use Duly\Exception\ExceptionInterface;
+use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\UnsupportedException;
+
 /**
- * Keeps worker processes running: replaces those that end, passes signals on, and kills those that hang.
+ * Keeps worker processes running: replaces those that end, passes signals on, and kills those that hang. `duly-worker`
+ * is made of it; it is for programs that start processes of their own, such as the command of a framework.
  *
- * @internal of `duly-worker`
+ * A process that ends is replaced; if it died within 10 s, or ended before it was ready, after a pause that grows to
+ * 10 s. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended fifteen seconds after the
+ * grace, or after the second signal, is killed. At SIGHUP and SIGUSR2 the processes are replaced one by one. One with a
+ * permanent error, such as a wrong password at the start, stops all.
  */
 final class Supervisor
 {
-    /** What a child says of an error that another one would meet too: a handler may end it with any exit code. */
-    public const FATAL = 'fatal';
-    /** What a child says when there is no worker. */
-    public const REFUSED = 'refused';
+    /**
+     * The functions of PHP's pcntl and posix that it needs.
+     *
+     * @internal
+     */
+    public const NEEDED = [
+        'pcntl_fork', 'pcntl_waitpid', 'pcntl_signal', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill',
+        'posix_getpid', 'posix_setpgid', 'posix_isatty',
+    ];
+    /** The exit code of a child with a permanent error. */
+    private const ERROR = 1;
+    /** The exit code with which PHP ends for an exception. */
+    private const UNCAUGHT = 255;
     private const SIGNALS = [SIGTERM, SIGINT, SIGQUIT];
     /** At these all children are replaced, one by one: a fresh one has the new code, and opens its log files anew. */
     private const RELOAD = [SIGHUP, SIGUSR2];
@@ -28,33 +45,85 @@ final class Supervisor
     /** @var list<int> the signals that came */
     private array $came = [];
 
+    private \Closure $child;
+    private \Closure $say;
+
     /**
-     * @param \Closure(callable(string): void): int $child what a child does, and its exit code. By what it gets it says
-     *     that it is ready, with the grace of its worker and the names of its queues (`ready 30 orders`), and what the
-     *     constants above are for
-     * @param \Closure(string): void $say
+     * @param callable(): (int|null) $child runs in each process, and returns its exit code (null is 0). A `Duly\Worker`
+     *     that runs in it says by itself that it is ready; anything else calls `Supervisor::ready`
+     * @param int $processes how many, 1 to 10,000
+     * @param float $grace how long running jobs may go on after a signal, 0 to 86,400 seconds; the workers in the
+     *     processes say theirs, if it is longer
+     * @param ?callable(string): void $log gets a line for all that happens. Default: standard error
+     *
+     * @throws InvalidArgumentException one of these is wrong
+     * @throws UnsupportedException PHP has no pcntl or no posix
      */
     public function __construct(
-        private \Closure $child,
-        private int $processes,
-        float $grace,
-        private \Closure $say,
+        callable $child,
+        private int $processes = 1,
+        float $grace = 30.0,
+        ?callable $log = null,
     ) {
+        foreach (self::NEEDED as $function) {
+            if (!function_exists($function)) {
+                throw new UnsupportedException("a supervisor needs PHP's pcntl and posix: there is no {$function}");
+            }
+        }
+        if ($processes < 1 || $processes > 10_000) {
+            throw new InvalidArgumentException('processes must be 1 to 10000');
+        }
+        if (!($grace >= 0.0 && $grace <= 86_400.0)) {
+            throw new InvalidArgumentException('the grace must be 0 to 86400 seconds');
+        }
+        $this->child = $child(...);
+        $this->say = $log === null ? static fn (string $line) => Log::write("duly: {$line}") : $log(...);
         $hasTerminal = defined('STDIN') && is_resource(STDIN) && posix_isatty(STDIN);
         $this->supervision = new Supervision($processes, $grace, $hasTerminal);
     }
 
-    /** Gives the exit code. */
+    /**
+     * Says, in a process that a supervisor has started, that it is ready for jobs; does nothing in any other.
+     * `Worker::run` does so by itself. Anything else calls it when it handles signals: before, it is ended by SIGTERM
+     * whatever signal the supervisor gets, and no reload goes on to the next process.
+     *
+     * @param float $grace how long running jobs may go on after a signal, in seconds, if that is longer than the
+     *     supervisor's
+     */
+    public static function ready(float $grace = 0.0): void
+    {
+        Supervised::ready($grace, '');
+    }
+
+    /**
+     * Runs until a signal stops it.
+     *
+     * @return int the exit code: the largest of those with which the processes ended after the signal
+     */
     public function run(): int
     {
-        pcntl_async_signals(true);
-        foreach ([...self::SIGNALS, ...self::RELOAD] as $signal) {
+        $async = pcntl_async_signals(true);
+        $before = [];
+        foreach ([...self::SIGNALS, ...self::RELOAD, SIGCHLD] as $signal) {
+            $before[$signal] = pcntl_signal_get_handler($signal);
             pcntl_signal($signal, function (int $signal): void {
-                $this->came[] = $signal;
+                if ($signal !== SIGCHLD) { // which only ends the sleep
+                    $this->came[] = $signal;
+                }
             });
         }
-        // Only to end the sleep.
-        pcntl_signal(SIGCHLD, static fn () => null);
+        try {
+            return $this->supervise();
+        } finally {
+            foreach ($before as $signal => $handler) {
+                pcntl_signal($signal, $handler);
+            }
+            pcntl_async_signals($async);
+        }
+    }
+
+    private function supervise(): int
+    {
         while (($code = $this->supervision->exitCode()) === null) {
             while (($slot = $this->supervision->start()) !== null) {
                 $this->start($slot);
@@ -134,10 +203,39 @@ final class Supervisor
         WorkerEngine::followParent($parent);
         // A worker that runs says its last words first.
         register_shutdown_function(static fn () => Worker::isRunning() || WorkerEngine::mustEnd());
+        Supervised::begin($pair[1]);
         pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
-        exit(($this->child)(static function (string $words) use ($pair): void {
-            fwrite($pair[1], "{$words}\n");
-        }));
+        try {
+            $code = (int) ($this->child)();
+        } catch (\Throwable $error) {
+            // It must not be caught by what has called `run`: that is the parent's.
+            ($this->say)(self::whyItEnds($error));
+            $code = $error instanceof ExceptionInterface ? self::ERROR : self::UNCAUGHT;
+        }
+        exit($code);
+    }
+
+    /**
+     * What a log says when the first process is ready.
+     *
+     * @internal
+     */
+    public static function serving(string $queues, int $processes): string
+    {
+        $served = $queues === '' ? 'ready' : "serving {$queues}";
+        return "{$served} with {$processes} " . ($processes === 1 ? 'process' : 'processes') . '; Ctrl-C stops';
+    }
+
+    /**
+     * What a log may say of an exception that ends a worker: the message of one that is not duly's may hold data.
+     *
+     * @internal
+     */
+    public static function whyItEnds(\Throwable $error): string
+    {
+        $isOurs = $error instanceof ExceptionInterface;
+        $why = $isOurs ? ": {$error->getMessage()}" : " at {$error->getFile()}:{$error->getLine()}";
+        return 'the worker ends: ' . get_debug_type($error) . $why;
     }
 
     private function hear(int $slot): void
@@ -148,7 +246,7 @@ final class Supervisor
                 $this->children[$slot]['word'] = $word;
                 $this->supervision->ends($slot, $word);
             } elseif ($this->supervision->ready($slot, (float) $grace)) {
-                ($this->say)(Cli::serving($queues, $this->processes));
+                ($this->say)(self::serving($queues, $this->processes));
             }
         }
     }
@@ -173,7 +271,7 @@ final class Supervisor
     {
         [$means, $after] = $this->supervision->ended($slot, $status);
         $pause = round($after, 1);
-        if ($means === 'stop_all' && $word === self::FATAL) { // what was refused, the child has said
+        if ($means === 'stop_all' && $word === Supervised::FATAL) { // what was refused, the child has said
             $why = 'met a permanent error, which the other workers would meet too';
             ($this->say)("worker {$pid} {$why}: all stop");
         } elseif ($means === 'replace' && $status !== 0) {

@@ -12,7 +12,7 @@ use Duly\Exception\InvalidArgumentException;
 if (extension_loaded('duly')) {
     $files = ['Exception/JobInterruptedException', 'Retry', 'Release', 'Fail'];
     $files = [...$files, 'Exits', 'Failures', 'Handlers', 'Hooks', 'Leftovers', 'Log', 'Misuse', 'RestartOn'];
-    $files = [...$files, 'Run', 'Runs', 'Signals', 'Telemetry'];
+    $files = [...$files, 'Run', 'Runs', 'Signals', 'Supervised', 'Supervisor', 'Telemetry'];
     foreach ($files as $file) {
         // An autoloader may have loaded it under another path.
         class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";
@@ -264,12 +264,6 @@ final class Worker
         $this->check();
     }
 
-    /** @internal for `duly-worker` */
-    public function grace(): float
-    {
-        return $this->grace;
-    }
-
     /**
      * @internal for `duly-worker`
      * @return list<string>
@@ -289,6 +283,27 @@ final class Worker
      */
     public function run(): array
     {
+        try {
+            return $this->serve();
+        } catch (ExceptionInterface $error) {
+            Supervised::tell(Supervised::FATAL);
+            throw $error;
+        }
+    }
+
+    /**
+     * Whether a worker runs in this process.
+     *
+     * @internal for `duly-worker`
+     */
+    public static function isRunning(): bool
+    {
+        return self::$running !== null;
+    }
+
+    /** @return array<string, int> */
+    private function serve(): array
+    {
         $this->runs->handlers->refuseNone();
         $this->runs->refuseRunning();
         $leftovers = new Leftovers($this->log);
@@ -306,6 +321,7 @@ final class Worker
             self::$running = $exits;
             self::watchExit();
             $signals = new Signals($engine, $this->stop(...), $this->runs->interrupt(...));
+            Supervised::ready($this->grace, implode(', ', $this->queues()));
         } catch (\Throwable $error) {
             $this->runs->end();
             self::$running = $outer;
@@ -343,16 +359,6 @@ final class Worker
             exit($code);
         }
         return $engine->report();
-    }
-
-    /**
-     * Whether a worker runs in this process.
-     *
-     * @internal for `duly-worker`
-     */
-    public static function isRunning(): bool
-    {
-        return self::$running !== null;
     }
 
     /** @param list<array{string, string, array<string, Schedule>}> $schedules */

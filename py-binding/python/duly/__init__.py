@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from duly.consumer import Consumer
     from duly.middleware import Failure, Middleware
     from duly.pushed import AsyncPushed, Pushed
+    from duly.supervisor import Supervisor
     from duly.worker import Worker
 
 __all__ = [
@@ -141,6 +142,7 @@ __all__ = [
     "StorageFullError",
     "Subscription",
     "SubscriptionMember",
+    "Supervisor",
     "SyncReport",
     "Task",
     "TooLargeError",
@@ -165,6 +167,7 @@ _LATER = {
     "Failure": "duly.middleware",
     "Middleware": "duly.middleware",
     "Pushed": "duly.pushed",
+    "Supervisor": "duly.supervisor",
     "Task": "duly.app",
     "Worker": "duly.worker",
     "current_job": "duly.app",

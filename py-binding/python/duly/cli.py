@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import importlib
 import json
 import logging
@@ -21,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from duly._core import Supervision, WorkerEngine, __version__, _console
 from duly._runs import log_safely
+from duly._supervised import FATAL, REFUSED, join, say
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
-from duly.supervisor import FAILED, FATAL, READY, REFUSED, RELOADS, STOPS, USAGE, Supervisor, say
+from duly.supervisor import FAILED, STOPS, USAGE, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -110,8 +110,8 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         status: int = given.run(given)
     except (DulyError, UsageError) as error:
-        if getattr(given, "supervisor_line", None) is not None:
-            say(given.supervisor_line, REFUSED if isinstance(error, AppError) else FATAL)
+        if getattr(given, "supervised", False):
+            say(REFUSED if isinstance(error, AppError) else FATAL)
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
         return USAGE if isinstance(error, UsageError | InvalidArgumentError) else FAILED
     except BrokenPipeError:
@@ -186,8 +186,7 @@ def _parser() -> argparse.ArgumentParser:
         default="location",
         help="failures: class, line and causes (location, default), or also messages (may hold data) and tracebacks",
     )
-    worker.add_argument("--supervised", type=int, metavar="PID", help=argparse.SUPPRESS)
-    worker.add_argument("--supervisor-line", type=int, metavar="FD", help=argparse.SUPPRESS)
+    worker.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
 
     # These two read what comes behind their names themselves, as in every language.
@@ -281,17 +280,13 @@ def _is_of_several(given: argparse.Namespace) -> bool:
 
 
 def _work(given: argparse.Namespace) -> int:
-    if given.supervised is None and _is_of_several(given):
+    if not given.supervised and _is_of_several(given):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         _import_app(given.app)
         _configure_logging(given)
-        command = [*_interpreter(), *_again(given), "--supervised", str(os.getpid())]
-        return Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
-    if given.supervised is not None:
-        _end_with_parent(given.supervised)
-        _leave_reloads_to_parent()
-    if given.supervisor_line is not None:
-        os.set_inheritable(given.supervisor_line, False)
+        command = [*_interpreter(), *_again(given), "--supervised"]
+        return _Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
+    join()
     app = _import_app(given.app)
     _configure_logging(given)
     queues = _queues(given.queues)
@@ -316,10 +311,14 @@ def _work(given: argparse.Namespace) -> int:
     worker._patience = _PATIENCE_S
     names = ", ".join(app.queues() if queues is None else queues)
     log_safely(logging.INFO, "serving %s with %d tasks; Ctrl-C stops", names, len(app.tasks))
-    if given.supervisor_line is not None:
-        say(given.supervisor_line, READY)
     worker.run()
     return worker._ending.status
+
+
+class _Supervisor(Supervisor):
+    """That of `duly worker`, whose processes let signals in at once: see `_ready_to_stop`."""
+
+    _holds_signals = True
 
 
 _BEGIN = """import sys
@@ -364,25 +363,6 @@ def _again(given: argparse.Namespace) -> list[str]:
     if given.prefetch is not None:
         words += ["--prefetch", str(given.prefetch)]
     return words if given.queues is None else [*words, f"--queues={given.queues}"]
-
-
-def _leave_reloads_to_parent() -> None:
-    """Do nothing at signals that are for the supervisor: it starts its processes with these blocked.
-
-    `systemctl kill` sends them to all. By a handler, not by SIG_IGN, which programs that the app starts would inherit.
-    """
-    for number in RELOADS:
-        signal.signal(number, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, RELOADS)
-
-
-def _end_with_parent(parent: int) -> None:
-    """Ask the system for SIGTERM when the supervisor dies, however it dies."""
-    if sys.platform == "linux":
-        set_death_signal = 1
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGTERM)
-    if os.getppid() != parent:
-        sys.exit(0)
 
 
 def _import_app(where: str) -> App:

@@ -1,4 +1,8 @@
-"""Worker processes: starts them, replaces the dead, passes signals on."""
+"""Worker processes: starts them, replaces the dead, passes signals on.
+
+`duly worker --processes` is made of it. `Supervisor` is for programs that start processes of their own, and `ready` for
+those processes.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,22 @@ import os
 import select
 import signal
 import subprocess
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duly._core import Supervision
 from duly._runs import log_safely
+from duly._supervised import READY, RELOADS, VARIABLE, ready
+from duly.errors import InvalidArgumentError, UnsupportedError
 from duly.worker import SIGNALS
+
+__all__ = ["Supervisor", "ready"]
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,20 +38,14 @@ FAILED = 1
 """Exit status of a worker that met an error which waiting does not cure: a new one would meet it too."""
 USAGE = 2
 """Exit status after a wrong command line."""
-READY = b"ready"
-"""What a supervised process says on its line when it begins to work."""
-FATAL = b"fatal"
-"""What it says of an error that a new one would meet too: a handler may end it with any exit status."""
-REFUSED = b"refused"
-"""What it says if the app cannot be imported."""
 STOPS = SIGNALS
 """The signals that stop a worker."""
-RELOADS: tuple[int, ...] = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGUSR2") if hasattr(signal, name))
-"""At these all processes are replaced, one by one. Windows has none of them."""
 
 _LOOK_S = 0.5
 """How often it looks at source files, with `reload`."""
 _LONGEST_SLEEP_S = 3600.0
+_LONGEST_GRACE_S = 86_400
+_MOST_PROCESSES = 10_000
 
 
 @dataclass
@@ -57,22 +61,67 @@ class _Child:
 class Supervisor:
     """Keeps a number of worker processes running until it is asked to stop.
 
+    ```python
+    sys.exit(duly.Supervisor([sys.executable, "worker.py"], 4).run())
+    ```
+
     A process that dies is replaced: at once, or after a pause that grows to ten seconds when it lived for less than
     that, or ended before it was ready. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended
     fifteen seconds after the grace, or after the second signal, is killed. At SIGHUP and SIGUSR2 the processes are
-    replaced one after the other. With `reload`, all are restarted when a Python file below the current folder changes.
+    replaced one after the other. A process with a permanent error, such as a wrong password at the start, stops all.
+    With `reload`, all are restarted when a Python file below the current folder changes.
+
+    A process in which `Worker.run` runs on the main thread needs to do nothing for that. Any other one calls
+    `duly.supervisor.ready()` when it is ready for jobs, and ends when SIGTERM comes, or when the supervisor dies. The
+    command must be the program itself: of a shell around it, write `exec`.
     """
 
-    def __init__(self, command: Sequence[str], processes: int, *, grace: float, reload: bool = False) -> None:
-        """Take the command line of one process."""
-        self._command = list(command)
+    _holds_signals = False
+    """Whether the processes start with the signals blocked, and let them in as soon as they can take them."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        processes: int,
+        *,
+        grace: float | timedelta = 30.0,
+        reload: bool = False,
+    ) -> None:
+        """Take the command line of one process.
+
+        Args:
+            command: the program and its arguments, such as `[sys.executable, "worker.py"]`.
+            processes: how many of them, 1 or more.
+            grace: how long running handlers may go on after a signal, in seconds or as a timedelta, at most 24 h: at
+                least that of the workers. Default: 30 s.
+            reload: for development: start all again when a Python file below the current folder changes. Default:
+                False.
+
+        Raises:
+            InvalidArgumentError: one of these is wrong.
+            UnsupportedError: the system has no signals (Windows).
+
+        """
+        if not hasattr(signal, "pthread_sigmask"):
+            raise UnsupportedError("a supervisor does not run on this system (Windows): use Linux, macOS or WSL")
+        self._command = _checked(command)
+        if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
+            raise InvalidArgumentError(f"processes must be a whole number from 1 to {_MOST_PROCESSES}")
         self._children: dict[int, _Child] = {}  # by their slots
         self._sources = _sources() if reload else None
         self._signals: list[int] = []
-        self._supervision = Supervision(processes, grace=grace, has_terminal=os.isatty(0), await_changes=reload)
+        seconds = grace.total_seconds() if isinstance(grace, timedelta) else grace
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _LONGEST_GRACE_S:
+            raise InvalidArgumentError("the grace must be 0 to 86400 seconds")
+        self._supervision = Supervision(processes, grace=seconds, has_terminal=os.isatty(0), await_changes=reload)
 
     def run(self) -> int:
-        """Give the exit status: the largest of those with which the processes ended after a stop."""
+        """Run until a signal stops it; return the exit status: the largest with which a process ended after the stop.
+
+        It handles signals, so it runs on the main thread.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
         with self._wakeups() as wakeup:
             while (status := self._supervision.exit_code()) is None:
                 self._look_at_sources()
@@ -92,7 +141,7 @@ class Supervisor:
 
     def _start(self, slot: int) -> None:
         try:
-            process, line = _start(self._command)
+            process, line = _start(self._command, self._holds_signals)
         except OSError as error:
             self._supervision.not_started(slot)
             _log(logging.ERROR, "the system gives no process, trying again: %s", error)
@@ -182,17 +231,17 @@ class Supervisor:
             os.close(write)
 
 
-def _start(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a process in which these signals wait until it lets them in: before that Python would raise, or end.
+def _start(command: Sequence[str], holds_signals: bool) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a process; give it, and a descriptor from which `_heard` reads what it has said.
 
-    Give it, and a descriptor from which `_heard` reads what it has said.
+    With `holds_signals`, signals wait until it lets them in: before that Python would raise, or end.
     """
     line, says = os.pipe()  # first: it may fail
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOPS, *RELOADS))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOPS, *RELOADS) if holds_signals else ())
     try:
+        environment = {**os.environ, VARIABLE: f"{os.getpid()}:{says}"}
         # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
-        command = [*command, "--supervisor-line", str(says)]
-        process = subprocess.Popen(command, start_new_session=True, pass_fds=[says])
+        process = subprocess.Popen(command, start_new_session=True, pass_fds=[says], env=environment)
     except BaseException:
         os.close(line)
         raise
@@ -204,10 +253,12 @@ def _start(command: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
     return process, line
 
 
-def say(line: int, word: bytes) -> None:
-    """Tell the supervisor, from one of its processes; a supervisor that is gone needs to know nothing."""
-    with _ignored(OSError):
-        os.write(line, word + b"\n")
+def _checked(command: Sequence[str]) -> list[str]:
+    """Give the command as a list. A text would be taken for its letters."""
+    words = [] if isinstance(command, str | bytes) else list(command)
+    if not words or not all(isinstance(word, str | os.PathLike) for word in words):
+        raise InvalidArgumentError("command must be a list of texts, such as [sys.executable, 'worker.py']")
+    return [os.fspath(word) for word in words]
 
 
 def _heard(line: int) -> bytes | None:

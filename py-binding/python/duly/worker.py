@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, overload
 
+from duly import _supervised
 from duly import middleware as _middleware
 from duly._core import Client, Executor, Job, NewJob, WorkerEngine, WorkerEvent, WorkerReport
 from duly._failures import brief, count_as_own
@@ -21,7 +22,7 @@ from duly._lifespan import Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._runs import Runs, about, context_of, log_safely
 from duly._threads import Threads
-from duly.errors import InvalidArgumentError, UnsupportedError
+from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
@@ -293,7 +294,12 @@ class Worker:
         self._ending = Ending()
         try:
             with self._signals() as signals_seen:
+                if signals_seen is not None:
+                    _supervised.ready()
                 return self._serve(callers, signals_seen)
+        except DulyError:
+            _supervised.say(_supervised.FATAL)
+            raise
         finally:
             with self._lock:
                 self._engine = None
@@ -390,9 +396,10 @@ class Worker:
             if self._engine is not None:
                 self._engine.handle_signals()
 
+        # Who ignores a hang-up (nohup) goes on; with a supervisor it is for that one.
+        leaves_hangup = _supervised.join() or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        hangup = [] if leaves_hangup else [signal.SIGHUP]
         # What comes meanwhile waits until both sides listen.
-        # Who ignores a hang-up (nohup) goes on.
-        hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN else []
         signals = (*SIGNALS, *hangup)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for one in signals:
