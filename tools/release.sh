@@ -147,7 +147,8 @@ php_sources() {
     (cd "$folder/$name/php-binding/ext" && phpize && ./configure) >"$work/configure.log" 2>&1 ||
         give_up "phpize and configure fail in the source archive: see $work/configure.log"
     rm -rf "$folder"
-    git archive --format=zip --prefix="duly-$version/" -o "$out/duly-$version-php-classes.zip" HEAD:php-binding composer.json bin php
+    git archive --format=zip --prefix="duly-$version/" -o "$out/duly-$version-php-classes.zip" HEAD:php-binding composer.json bin php \
+        duly.stubs.php
     say "$name.tgz and duly-$version-php-classes.zip"
 }
 
