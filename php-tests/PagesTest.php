@@ -75,6 +75,26 @@ final class PagesTest extends TestCase
         exec("rm -rf {$this->folder}-tests");
     }
 
+    public function testComposerInstallsTheClassesAsThePageSays(): void
+    {
+        if (exec('command -v composer') === '') {
+            self::markTestSkipped('not run without Composer');
+        }
+        $commands = array_filter(
+            Pages::blocks('installing.md', 'sh'),
+            static fn (string $block): bool => str_contains($block, 'composer require'),
+        );
+        self::assertCount(1, $commands);
+        // Nothing is asked of the network: the package comes from the checkout.
+        file_put_contents("{$this->folder}/composer.json", '{"repositories": {"packagist.org": false}}');
+        $environment = "COMPOSER_ALLOW_SUPERUSER=1 COMPOSER_HOME={$this->folder}/home";
+        $script = "{$this->folder}/commands.sh";
+        file_put_contents($script, "set -e\n" . reset($commands));
+        exec("cd {$this->folder} && {$environment} bash {$script} 2>&1", $lines, $status);
+        self::assertSame(0, $status, implode("\n", $lines));
+        self::assertSame('duly ' . phpversion('duly'), end($lines));
+    }
+
     /** A text of a page for this folder and a free port. */
     private function here(string $text): string
     {

@@ -100,6 +100,14 @@ final class TroubleshootingTest extends ServerTestCase
                 => fn () => $this->configure('--with-duly-binary=/bin/true && make'),
             'cargo is missing: get Rust from https://rustup.rs, or give a finished module with --with-duly-binary=FILE'
                 => fn () => $this->configure('CARGO=no'),
+            'requires ext-duly … -> it is missing from your system.'
+                => fn () => $this->composer(static fn (string $package): string => $package, '-n'),
+            'requires ext-duly … -> it has the wrong version installed'
+                => fn () => $this->composer(static fn (string $package): string => (string) preg_replace(
+                    '/("ext-duly": ")[^"]+/',
+                    '${1}9.9.9',
+                    $package,
+                )),
             'the PHP extension duly is not loaded: php -d extension=/path/to/duly.so, or php.ini'
                 => fn () => self::ends([PHP_BINARY, '-n', self::WORKER, 'bootstrap.php']),
         ];
@@ -312,6 +320,28 @@ final class TroubleshootingTest extends ServerTestCase
         // As on a machine without Rust, or with these options.
         $commands .= $rest === 'CARGO=no' ? 'HOME=/no ac_cv_path_CARGO=no ./configure' : "./configure {$rest}";
         return self::ends(['bash', '-c', $commands, 'bash', $folder, self::ROOT]);
+    }
+
+    /** Lets Composer require the classes, whose composer.json was changed. */
+    private function composer(callable $change, string ...$options): string
+    {
+        exec('command -v composer', $found);
+        if ($found === []) {
+            self::markTestSkipped('not run without Composer');
+        }
+        mkdir("{$this->folder}/package");
+        $package = (string) file_get_contents(self::ROOT . '/php-binding/composer.json');
+        file_put_contents("{$this->folder}/package/composer.json", $change($package));
+        $repositories = ['packagist.org' => false, 'duly' => ['type' => 'path', 'url' => './package']];
+        file_put_contents("{$this->folder}/composer.json", json_encode(['repositories' => $repositories]));
+        // Those of Debian are modules, which -n takes away.
+        foreach ($options === [] ? [] : ['phar', 'mbstring', 'tokenizer', 'ctype', 'iconv'] as $extension) {
+            array_push($options, '-d', "extension={$extension}");
+        }
+        return self::ends([
+            'env', 'COMPOSER_ALLOW_SUPERUSER=1', "COMPOSER_HOME={$this->folder}/home",
+            PHP_BINARY, ...$options, $found[0], "--working-dir={$this->folder}", 'require', 'duly/duly:@dev',
+        ]);
     }
 
     /** @param list<string> $command */

@@ -12,6 +12,7 @@ packages=(
     php-redis                               # what the queues that shops come from use
     php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
     phpunit php-codesniffer                 # PHP tests and style
+    composer                                # installs the classes, as users do
     lua5.1 lua-check shellcheck             # the scripts as the server gets them, and these here
     systemd                                 # reads the units of examples/deploy
     zip unzip                               # the archives of a release
