@@ -59,6 +59,12 @@ def test_a_link_that_leads_nowhere_is_noticed() -> None:
     assert broken(page, " ".join(f"[x]({link})" for link in bad)) == bad
 
 
+def test_the_index_of_php_leads_to_each_of_its_pages() -> None:
+    folder = ROOT / "docs" / "php"
+    linked = set(LINK.findall((folder / "README.md").read_text("utf-8")))
+    assert {page.name for page in folder.glob("*.md")} - {"README.md"} <= linked
+
+
 def shape(text: str) -> Iterator[str]:
     """List what a translation has in common with its original, in order: headings, blocks, lists, tables, code."""
     for part in re.split(f"({FENCE.pattern})", text, flags=re.MULTILINE | re.DOTALL):
