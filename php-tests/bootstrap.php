@@ -17,9 +17,18 @@ require __DIR__ . '/Pages.php';
 require __DIR__ . '/Symptoms.php';
 require __DIR__ . '/Unexpected.php';
 
-// Those of ThinkPHP's package need what they name only where there is a ThinkPHP.
+require __DIR__ . '/Running.php';
+require __DIR__ . '/App.php';
+require __DIR__ . '/AppTestCase.php';
+require __DIR__ . '/Kills.php';
+require __DIR__ . '/Rates.php';
+require __DIR__ . '/Signatures.php';
+
+// Those of a framework need what they name only where there is one.
 spl_autoload_register(static function (string $class): void {
-    if (str_starts_with($class, 'Duly\\Tests\\Think\\')) {
-        require __DIR__ . '/think/' . substr($class, strlen('Duly\\Tests\\Think\\')) . '.php';
+    foreach (['Think' => 'think', 'Laravel' => 'laravel', 'Symfony' => 'symfony'] as $namespace => $folder) {
+        if (str_starts_with($class, "Duly\\Tests\\{$namespace}\\")) {
+            require __DIR__ . "/{$folder}/" . substr($class, strlen("Duly\\Tests\\{$namespace}\\")) . '.php';
+        }
     }
 });

@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Duly\Tests\Think;
 
+use Duly\Tests\Running;
+
 /** What the package gives to an application. */
 final class AppTest extends ThinkTestCase
 {

@@ -4,14 +4,13 @@ declare(strict_types=1);
 
 namespace Duly\Tests\Think;
 
-use Duly\Tests\Server;
+use Duly\Tests\Rates;
 
-/**
- * How many jobs that do nothing one process runs in a second: think-queue's worker on its own Redis driver, on this
- * connector and on one that does nothing either, and `duly:work`; on the same server, one after the other, three times.
- */
+/** think-queue's worker on its own Redis driver, on this connector and on one that does nothing, and `duly:work`. */
 final class RateTest extends ThinkTestCase
 {
+    use Rates;
+
     private const JOBS = 5_000;
     /** The connection of `Queue::push`, and the command. */
     private const WAYS = [
@@ -27,20 +26,7 @@ final class RateTest extends ThinkTestCase
         if (!extension_loaded('redis')) {
             self::markTestSkipped('the driver of think-queue needs the extension redis');
         }
-        $rates = [];
-        for ($round = 0; $round < 3; $round++) {
-            foreach (self::WAYS as $way => $arguments) {
-                $rates[$way] = max($rates[$way] ?? 0.0, $this->rate(...$arguments));
-            }
-        }
-        $first = $rates['queue:work, Redis driver'];
-        foreach ($rates as $way => $rate) {
-            fprintf(STDERR, "\n%-28s %6.0f jobs/s, %.1f times", $way, $rate, $rate / $first);
-        }
-        fwrite(STDERR, "\n");
-        // The tests have a build without optimizations, whose figures say nothing.
-        $atLeast = (float) (getenv('DULY_RATE_AT_LEAST') ?: 0);
-        self::assertGreaterThan($atLeast, $rates['queue:work, duly'] / $first);
+        $this->compare(self::WAYS, 'queue:work, duly');
     }
 
     private function rate(string $connection, string ...$command): float
@@ -54,13 +40,6 @@ final class RateTest extends ThinkTestCase
                 \$queue->bulk(array_fill(0, {$count}, 'Nothing'));
                 \$queue->push('Nothing', ['last' => true]);";
         $connection === 'none' || $this->app->evaluate($push);
-        $work = $this->start(...$command);
-        Server::until(fn (): bool => count($this->app->notes()) > $before, 'they are not run', 120.0);
-        Server::until(fn (): bool => $this->queue->counts()->reserved === 0, 'the last outcome is not sent');
-        $work->kill();
-        $notes = $this->app->notes();
-        self::assertSame(1, preg_match('/^(\d+) jobs in ([\d.]+) s$/', end($notes) ?: '', $found));
-        self::assertSame($count + 1, (int) $found[1]);
-        return $found[1] / $found[2];
+        return $this->rateOf($this->start(...$command), $before, $count + 1);
     }
 }

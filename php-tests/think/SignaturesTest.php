@@ -4,11 +4,15 @@ declare(strict_types=1);
 
 namespace Duly\Tests\Think;
 
+use Duly\Tests\Signatures;
 use PHPUnit\Framework\TestCase;
 
 /** The methods of ThinkPHP that the package stands on, as data: checked also where there is no ThinkPHP. */
 final class SignaturesTest extends TestCase
 {
+    use Signatures;
+
+    private const WITHOUT = ThinkTestCase::WITHOUT;
     private const SOURCE = __DIR__ . '/../../php-binding/php/src/Think';
     /** Of the package, and what they extend. */
     private const CHILDREN = [
@@ -35,48 +39,11 @@ final class SignaturesTest extends TestCase
     /** @dataProvider children */
     public function testTheMethodsOfThePackageFitThoseOfThinkPhp(string $file, string $parent): void
     {
+        self::assertFits(self::SOURCE . "/{$file}.php", $parent);
         $own = self::methodsIn((string) file_get_contents(self::SOURCE . "/{$file}.php"));
-        $known = self::signatures()[$parent];
-        foreach ($known as $name => $parameters) {
-            $isAbstract = str_starts_with($parameters, 'abstract ');
-            $parameters = $isAbstract ? substr($parameters, strlen('abstract ')) : $parameters;
-            self::assertTrue(!$isAbstract || isset($own[$name]), "{$file} must have {$name}");
-            if (isset($own[$name]) && $name !== '__construct') {
-                self::assertSame($parameters, $own[$name], $name);
-            }
-        }
         // In some versions of think-queue a connector has these, and its own must stay.
         foreach (['setConnectorName', 'getConnectorName', 'setConnection', 'getConnection'] as $reserved) {
             self::assertArrayNotHasKey($reserved, $own);
-        }
-    }
-
-    /** @return iterable<string, array{string}> */
-    public static function classes(): iterable
-    {
-        foreach (array_keys(self::signatures()) as $class) {
-            yield $class => [$class];
-        }
-    }
-
-    /** @dataProvider classes */
-    public function testTheSignaturesAreThoseOfThinkPhp(string $class): void
-    {
-        $vendor = ThinkApp::vendor();
-        if ($vendor === null) {
-            self::markTestSkipped(ThinkTestCase::WITHOUT);
-        }
-        require_once "{$vendor}/autoload.php";
-        $real = new \ReflectionClass($class);
-        foreach (self::signatures()[$class] as $name => $expected) {
-            $method = $real->getMethod($name);
-            $parameters = array_map(
-                static fn (\ReflectionParameter $parameter): string => $parameter->getName()
-                    . ($parameter->isOptional() ? '?' : ''),
-                $method->getParameters(),
-            );
-            $found = ($method->isAbstract() ? 'abstract ' : '') . implode(', ', $parameters);
-            self::assertSame($expected, $found, "{$class}::{$name}");
         }
     }
 
@@ -93,22 +60,13 @@ final class SignaturesTest extends TestCase
         }
     }
 
-    /** @return array<string, array<string, string>> */
-    private static function signatures(): array
+    private static function folder(): string
     {
-        return require __DIR__ . '/signatures.php';
+        return __DIR__;
     }
 
-    /** @return array<string, string> the parameters of the methods that a file declares, which is not loaded */
-    private static function methodsIn(string $code): array
+    private static function framework(): ?string
     {
-        $methods = [];
-        preg_match_all('/ function (\w+)\(((?:[^()]|\([^()]*\))*)\)/', $code, $found, PREG_SET_ORDER);
-        foreach ($found as [, $name, $parameters]) {
-            preg_match_all('/\$(\w+)( =)?/', $parameters, $each, PREG_SET_ORDER);
-            $named = array_map(static fn (array $one): string => $one[1] . (isset($one[2]) ? '?' : ''), $each);
-            $methods[$name] = implode(', ', $named);
-        }
-        return $methods;
+        return ThinkApp::vendor();
     }
 }

@@ -2,9 +2,7 @@
 
 declare(strict_types=1);
 
-namespace Duly\Tests\Think;
-
-use Duly\Tests\Server;
+namespace Duly\Tests;
 
 /** A program that runs beside a test, and what it says. */
 final class Running

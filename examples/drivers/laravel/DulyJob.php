@@ -1,0 +1,117 @@
+<?php
+
+declare(strict_types=1);
+
+namespace App\Queue;
+
+use Duly\Exception\LeaseLostException;
+use Illuminate\Container\Container;
+use Illuminate\Contracts\Queue\Job as JobContract;
+use Illuminate\Queue\Jobs\Job;
+
+/** A job of duly as Laravel's worker knows it. Its `release` counts as an attempt, as with Laravel's own drivers. */
+final class DulyJob extends Job implements JobContract
+{
+    /** @var ?array<string, mixed> */
+    private ?array $decoded = null;
+    private ?\Throwable $thrown = null;
+    private bool $isLost = false;
+
+    public function __construct(Container $container, public readonly \Duly\Job $reserved, string $connectionName)
+    {
+        $this->container = $container;
+        $this->connectionName = $connectionName;
+        $this->queue = $reserved->queue->name;
+    }
+
+    public function getJobId(): string
+    {
+        return $this->reserved->id;
+    }
+
+    public function getRawBody(): string
+    {
+        return $this->reserved->raw;
+    }
+
+    /**
+     * The worker asks for it a dozen times.
+     *
+     * @return array<string, mixed>
+     */
+    public function payload(): array
+    {
+        return $this->decoded ??= $this->reserved->data();
+    }
+
+    public function attempts(): int
+    {
+        return $this->reserved->attempt;
+    }
+
+    /** The job is done. A failed one is deleted, too, before Laravel says why: that waits for the reason. */
+    public function delete(): void
+    {
+        parent::delete();
+        if (!$this->hasFailed()) {
+            $this->settle(fn () => $this->reserved->ack());
+        }
+    }
+
+    /** @param \DateTimeInterface|\DateInterval|int|float $delay */
+    public function release($delay = 0): void
+    {
+        parent::release($delay);
+        $seconds = is_numeric($delay) ? $delay : $this->secondsUntil($delay);
+        $this->failFor($this->thrown ?? 'it was released', max(0, $seconds));
+    }
+
+    /** @param ?\Throwable $e */
+    public function fail($e = null): void
+    {
+        if ($this->isLost) {
+            $this->markAsFailed(); // for the worker. The job runs elsewhere, so its `failed` is not called
+            return;
+        }
+        parent::fail($e);
+    }
+
+    /** @param ?\Throwable $e */
+    protected function failed($e): void
+    {
+        try {
+            parent::failed($e);
+        } finally {
+            $this->settle(fn () => $this->reserved->fail($e ?? 'its handler failed it', final: true));
+        }
+    }
+
+    public function because(\Throwable $thrown): void
+    {
+        $this->thrown = $thrown;
+    }
+
+    public function isUnsettled(): bool
+    {
+        return !$this->reserved->settled && !$this->isLost;
+    }
+
+    /** It runs again after so many seconds, and this run counts. */
+    public function failFor(string|\Throwable $why, int|float $after): void
+    {
+        $this->settle(fn () => $this->reserved->fail($why, retryAfter: $after));
+    }
+
+    private function settle(\Closure $call): void
+    {
+        if ($this->isLost) {
+            return; // it was said already
+        }
+        try {
+            $call();
+        } catch (LeaseLostException $error) {
+            $this->isLost = true;
+            throw $error; // Laravel reports it
+        }
+    }
+}

@@ -1,0 +1,212 @@
+<?php
+
+declare(strict_types=1);
+
+namespace App\Queue;
+
+use Duly\Client;
+use Duly\Consumer;
+use Duly\Exception\LeaseLostException;
+use Duly\NewJob;
+use Illuminate\Contracts\Queue\Queue as QueueContract;
+use Illuminate\Queue\Events\JobExceptionOccurred;
+use Illuminate\Queue\Events\WorkerStopping;
+use Illuminate\Queue\Queue;
+
+/** A connection of Laravel's queue: Laravel's worker runs the jobs, duly keeps and gives them. */
+final class DulyQueue extends Queue implements QueueContract
+{
+    /** Laravel decides about retries. What reaches this number is no retry that it has wanted. */
+    private const MAX_RETRIES = 99_999;
+    /** Laravel's alarm comes first. Where a run holds it up, duly takes the job back behind it. */
+    private const BEHIND_THE_ALARM_S = 5;
+    /** How long the end of a worker waits for the last outcomes to be sent. */
+    private const FAREWELL_S = 2.0;
+
+    private ?Consumer $consumer = null;
+    /** @var list<string> the queues of the consumer, the first one first */
+    private array $served = [];
+    /** The job that the worker has. */
+    private ?DulyJob $current = null;
+
+    /** @param array<string, mixed> $settings of the connection in `config/queue.php` */
+    public function __construct(private Client $client, private array $settings)
+    {
+        $this->dispatchAfterCommit = $settings['after_commit'] ?? false;
+    }
+
+    /** @param ?string $queue */
+    public function size($queue = null): int
+    {
+        return $this->pendingSize($queue) + $this->delayedSize($queue) + $this->reservedSize($queue);
+    }
+
+    /** @param ?string $queue */
+    public function pendingSize($queue = null): int
+    {
+        return $this->queue($queue)->counts()->ready;
+    }
+
+    /** @param ?string $queue */
+    public function delayedSize($queue = null): int
+    {
+        return $this->queue($queue)->counts()->delayed;
+    }
+
+    /** @param ?string $queue */
+    public function reservedSize($queue = null): int
+    {
+        return $this->queue($queue)->counts()->reserved;
+    }
+
+    /** @param ?string $queue */
+    public function creationTimeOfOldestPendingJob($queue = null): ?int
+    {
+        return ($this->queue($queue)->peek('ready', limit: 1)[0] ?? null)?->pushedAt;
+    }
+
+    /**
+     * @param object|string $job
+     * @param mixed $data
+     * @param ?string $queue
+     */
+    public function push($job, $data = '', $queue = null): mixed
+    {
+        $payload = $this->createPayload($job, $this->name($queue), $data);
+        $push = fn (string $payload, ?string $queue): string => $this->pushRaw($payload, $queue);
+        return $this->enqueueUsing($job, $payload, $queue, null, $push);
+    }
+
+    /**
+     * @param string $payload
+     * @param ?string $queue
+     * @param array<string, mixed> $options further arguments of `Duly\Queue::push`, such as `key` and `priority`
+     */
+    public function pushRaw($payload, $queue = null, array $options = []): string
+    {
+        return $this->queue($queue)->push(...$options, ...self::optionsOf($payload));
+    }
+
+    /**
+     * @param \DateTimeInterface|\DateInterval|int|float $delay
+     * @param object|string $job
+     * @param mixed $data
+     * @param ?string $queue
+     */
+    public function later($delay, $job, $data = '', $queue = null): mixed
+    {
+        $payload = $this->createPayload($job, $this->name($queue), $data, $delay);
+        $push = fn (string $payload, ?string $queue): string => $this->pushRaw($payload, $queue, self::due($delay));
+        return $this->enqueueUsing($job, $payload, $queue, $delay, $push);
+    }
+
+    /**
+     * @param iterable<object|string>|object|string $jobs
+     * @param mixed $data
+     * @param ?string $queue
+     */
+    public function bulk($jobs, $data = '', $queue = null): void
+    {
+        $new = [];
+        foreach (is_iterable($jobs) ? $jobs : [$jobs] as $job) {
+            $options = isset($job->delay) ? self::due($job->delay) : [];
+            $new[] = new NewJob(...$options, ...self::optionsOf($this->createPayload($job, $this->name($queue), $data)));
+        }
+        $this->queue($queue)->pushMany($new);
+    }
+
+    /**
+     * Laravel's worker asks for each of its queues. The first one waits, and for all that it has asked for so far.
+     *
+     * @param ?string $queue
+     * @param int $index which of its queues that is
+     */
+    public function pop($queue = null, $index = 0): ?DulyJob
+    {
+        $this->giveUp('its handler neither deleted nor released it', $this->settings['retry_after'] ?? 60);
+        $consumer = $this->consumer($this->name($queue));
+        $job = $consumer->next($index === 0 ? $this->settings['block_for'] ?? 1.0 : 0.0);
+        if ($job === null) {
+            foreach ($consumer->events() as $event) {
+                error_log("duly: {$event['text']}"); // outages, lost leases
+            }
+            return null;
+        }
+        return $this->current = new DulyJob($this->container, $job, $this->connectionName);
+    }
+
+    private function consumer(string $queue): Consumer
+    {
+        if ($this->consumer !== null && in_array($queue, $this->served, true)) {
+            return $this->consumer;
+        }
+        $this->consumer === null ? $this->listen() : $this->consumer->close(self::FAREWELL_S);
+        $this->served[] = $queue;
+        $settings = array_intersect_key($this->settings, ['lease' => 0, 'timeout' => 0, 'prefetch' => 0]);
+        return $this->consumer = new Consumer($this->client, $this->served, ...$settings);
+    }
+
+    private function listen(): void
+    {
+        $events = $this->container->make('events');
+        // The worker releases a job behind this, without a reason.
+        $events->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {
+            $event->job instanceof DulyJob && $event->job->because($event->exception);
+        });
+        // It kills its process when a job runs for too long, just behind this event.
+        $events->listen(WorkerStopping::class, fn () => $this->end('the worker was ended during its run'));
+        register_shutdown_function(fn () => $this->end('the process ended during its run'));
+    }
+
+    /** In the middle of a run this is `exit`, a fatal error or the alarm. */
+    private function end(string $why): void
+    {
+        $this->giveUp($why, 0);
+        $this->consumer?->close(self::FAREWELL_S);
+        $this->consumer = null;
+        $this->served = [];
+    }
+
+    /** A job that nobody has settled may do the same again, so that this run counts. */
+    private function giveUp(string $why, int|float $retryAfter): void
+    {
+        $job = $this->current;
+        $this->current = null;
+        try {
+            $job?->isUnsettled() === true && $job->failFor($why, $retryAfter);
+        } catch (LeaseLostException) {
+            // Another worker has it.
+        }
+    }
+
+    private function queue(?string $queue): \Duly\Queue
+    {
+        return $this->client->queue($this->name($queue));
+    }
+
+    private function name(?string $queue): string
+    {
+        return $queue ?: $this->settings['queue'] ?? 'default';
+    }
+
+    /** @return array<string, mixed> the arguments of `Duly\Queue::push` */
+    private static function optionsOf(string $payload): array
+    {
+        $known = json_decode($payload, true);
+        $options = ['raw' => $payload, 'maxRetries' => self::MAX_RETRIES];
+        $name = $known['displayName'] ?? $known['job'] ?? '';
+        if ($name !== '' && strlen($name) <= 128) {
+            $options['name'] = $name; // for those who look at the queue
+        }
+        if (($known['timeout'] ?? 0) > 0) {
+            $options['timeout'] = $known['timeout'] + self::BEHIND_THE_ALARM_S;
+        }
+        return $options;
+    }
+
+    /** @return array<string, mixed> */
+    private static function due(mixed $delay): array
+    {
+        return $delay instanceof \DateTimeInterface ? ['at' => $delay] : ['delay' => $delay];
+    }
+}

@@ -1,0 +1,162 @@
+<?php
+
+declare(strict_types=1);
+
+namespace App\Messenger;
+
+use Duly\Client;
+use Duly\Consumer;
+use Duly\Exception\ExceptionInterface;
+use Duly\Exception\LeaseLostException;
+use Duly\Job;
+use Duly\Queue;
+use Psr\Log\LoggerInterface;
+use Symfony\Component\Messenger\Envelope;
+use Symfony\Component\Messenger\Exception\LogicException;
+use Symfony\Component\Messenger\Exception\MessageDecodingFailedException;
+use Symfony\Component\Messenger\Exception\TransportException;
+use Symfony\Component\Messenger\Stamp\DelayStamp;
+use Symfony\Component\Messenger\Stamp\ErrorDetailsStamp;
+use Symfony\Component\Messenger\Stamp\RedeliveryStamp;
+use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
+use Symfony\Component\Messenger\Transport\Receiver\MessageCountAwareInterface;
+use Symfony\Component\Messenger\Transport\Serialization\SerializerInterface;
+use Symfony\Component\Messenger\Transport\TransportInterface;
+
+/**
+ * A transport of Symfony's Messenger: its worker handles the messages, duly keeps and gives them.
+ *
+ * Messenger retries by a new message with a delay. What duly counts are runs that told nobody how they ended: their
+ * process died, or took longer than the timeout.
+ */
+final class DulyTransport implements TransportInterface, MessageCountAwareInterface
+{
+    private Queue $queue;
+    private ?Consumer $consumer = null;
+    /** @var array<string, Job> those that were given and are not settled, by their ids */
+    private array $out = [];
+
+    /** @param array<string, mixed> $options see `DulyTransportFactory` */
+    public function __construct(
+        private Client $client,
+        private SerializerInterface $serializer,
+        private array $options,
+        private ?LoggerInterface $logger = null,
+    ) {
+        $this->queue = $client->queue($options['queue']);
+    }
+
+    public function send(Envelope $envelope): Envelope
+    {
+        $received = $envelope->last(DulyReceivedStamp::class);
+        $delay = $envelope->last(DelayStamp::class)?->getDelay() ?? 0;
+        $name = $envelope->getMessage()::class;
+        $options = [
+            'delay' => max(0, $delay) / 1000,
+            'maxRetries' => $this->options['max_lost_runs'] ?? 3,
+            'retry' => \Duly\RetryPolicy::fixed(0),
+        ];
+        $options += strlen($name) <= 128 ? ['name' => $name] : [];
+        if ($received !== null) {
+            // A process that dies between this and `reject` runs the message again, and sends the same retry again.
+            $id = strtok($received->job->id, '~') . '~' . RedeliveryStamp::getRetryCountFromEnvelope($envelope);
+            $options += $id === $received->job->id ? [] : ['id' => $id, 'onDuplicate' => 'keep'];
+        }
+        try {
+            $id = $this->queue->push($this->serializer->encode($envelope), ...$options);
+        } catch (ExceptionInterface $error) {
+            throw new TransportException($error->getMessage(), 0, $error);
+        }
+        if ($received !== null) {
+            $received->isHandedOn = true;
+        }
+        return $envelope->with(new TransportMessageIdStamp($id));
+    }
+
+    /** Waits for a message, so that the worker need not sleep. */
+    public function get(): iterable
+    {
+        try {
+            $job = $this->consumer()->next($this->options['wait'] ?? 1.0);
+        } catch (ExceptionInterface $error) {
+            throw new TransportException($error->getMessage(), 0, $error);
+        }
+        foreach ($job === null ? $this->consumer()->events() : [] as $event) {
+            $this->logger?->log($event['level'], "duly: {$event['text']}"); // outages, lost leases
+        }
+        return $job === null ? [] : [$this->envelopeOf($job)];
+    }
+
+    public function ack(Envelope $envelope): void
+    {
+        $this->settle($this->jobOf($envelope), static fn (Job $job) => $job->ack());
+    }
+
+    /** Messenger gives up on a message, or has sent it again. Only what it has not sent anywhere is kept as failed. */
+    public function reject(Envelope $envelope): void
+    {
+        if ($envelope->last(DulyReceivedStamp::class)?->isHandedOn === true) {
+            $this->ack($envelope);
+            return;
+        }
+        $details = $envelope->last(ErrorDetailsStamp::class);
+        $why = $details === null ? 'it was rejected' : "{$details->getExceptionClass()}: {$details->getExceptionMessage()}";
+        $this->settle($this->jobOf($envelope), static fn (Job $job) => $job->fail($why, final: true));
+    }
+
+    public function getMessageCount(): int
+    {
+        $counts = $this->queue->counts();
+        return $counts->ready + $counts->delayed;
+    }
+
+    private function envelopeOf(Job $job): Envelope
+    {
+        $this->out[$job->id] = $job;
+        try {
+            $envelope = $this->serializer->decode($job->data());
+        } catch (MessageDecodingFailedException $error) {
+            $this->settle($job, static fn (Job $job) => $job->fail($error, final: true));
+            throw $error;
+        }
+        $envelope = $envelope->withoutAll(TransportMessageIdStamp::class);
+        return $envelope->with(new DulyReceivedStamp($job), new TransportMessageIdStamp($job->id));
+    }
+
+    private function jobOf(Envelope $envelope): Job
+    {
+        return $envelope->last(DulyReceivedStamp::class)?->job
+            ?? throw new LogicException('this message was not received from duly');
+    }
+
+    private function settle(Job $job, \Closure $call): void
+    {
+        unset($this->out[$job->id]);
+        try {
+            $call($job);
+        } catch (LeaseLostException $error) {
+            // Its time is over, or it was cancelled: what is true of it is decided elsewhere.
+            $this->logger?->warning("duly: {$error->getMessage()}");
+        }
+    }
+
+    private function consumer(): Consumer
+    {
+        if ($this->consumer === null) {
+            $known = ['lease' => 0, 'timeout' => 0, 'prefetch' => 0, 'concurrency' => 0];
+            $settings = array_intersect_key($this->options, $known);
+            $this->consumer = new Consumer($this->client, $this->options['queue'], ...$settings);
+            register_shutdown_function($this->end(...));
+        }
+        return $this->consumer;
+    }
+
+    /** In the middle of a run this is `exit` or a fatal error. The message may do it again, so that the run counts. */
+    private function end(): void
+    {
+        foreach ($this->out as $job) {
+            $this->settle($job, static fn (Job $job) => $job->fail('the process ended during its run'));
+        }
+        $this->consumer?->close();
+    }
+}
