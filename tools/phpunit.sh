@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PHP's tests, the files side by side, because most of them wait: tools/phpunit.sh [--think] [phpunit's options]
-# With --think those of the package for ThinkPHP; most of these need DULY_THINK_VENDOR, a folder with ThinkPHP.
+# PHP's tests, the files side by side, because most of them wait: tools/phpunit.sh [--think|--laravel|--symfony] [phpunit's
+# options]. With one of these those of php-tests/<framework>: most of them need the framework, and say how they find it.
 # Each file is a process with a server of its own. What it says is printed whole, when it ends.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
@@ -17,11 +17,13 @@ one_file() {
 export -f one_file
 
 folder=php-tests
-if [ "${1:-}" = --think ]; then
-    folder=php-tests/think
+case ${1:-} in
+--think | --laravel | --symfony)
+    folder=php-tests/${1#--}
     set -- --verbose "${@:2}" # it says why a test was skipped
-fi
+    ;;
+esac
 
 # The longest ones first.
-wc -c $folder/*Test.php | sort -rn | awk '$2 != "total" && $2 !~ /ConformanceTest/ { print $2 }' |
+wc -c "$folder"/*Test.php | sort -rn | awk '$2 != "total" && $2 !~ /ConformanceTest/ { print $2 }' |
     xargs -P "${DULY_TEST_PROCESSES:-4}" -I {} bash -c 'one_file "$@"' _ {} "$@"

@@ -13,6 +13,8 @@ packages=(
     php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
     phpunit php-codesniffer                 # PHP tests and style
     composer                                # installs the classes, as users do
+    php-illuminate-queue php-illuminate-redis php-illuminate-events php-illuminate-bus # workers that drivers run under
+    php-symfony-redis-messenger php-symfony-console php-symfony-event-dispatcher
     lua5.1 lua-check shellcheck             # the scripts as the server gets them, and these here
     systemd                                 # reads the units of examples/deploy
     zip unzip                               # the archives of a release

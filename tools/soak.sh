@@ -52,6 +52,10 @@ steps() {
         needs skins tests 'random kills of workers of ThinkPHP' env DULY_KILL_JOBS=$((10000 * times)) \
             phpunit --configuration php-tests/phpunit.xml php-tests/think/KillsTest.php
     fi
+    needs skins tests 'random kills of workers of Laravel' env DULY_KILL_JOBS=$((10000 * times)) \
+        phpunit --configuration php-tests/phpunit.xml php-tests/laravel/KillsTest.php
+    needs skins tests 'random kills of workers of Messenger' env DULY_KILL_JOBS=$((10000 * times)) \
+        phpunit --configuration php-tests/phpunit.xml php-tests/symfony/KillsTest.php
     needs skins tests 'random kills of bridges' env DULY_BRIDGE_KILLS=$((200 * times)) \
         pytest --capture=no python-tests/test_bridge_kills.py
     tests 'workers and faults on a machine that stalls' ./tools/stalling.py \

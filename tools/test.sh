@@ -60,6 +60,8 @@ steps() {
     check 'python: the wheel in an empty venv' ./tools/wheel.sh
     needs skins tests 'php: tests' ./tools/phpunit.sh
     needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' ./tools/phpunit.sh --think
+    needs skins tests 'php: Laravel (DULY_LARAVEL_VENDOR)' ./tools/phpunit.sh --laravel
+    needs skins tests 'php: Messenger (DULY_SYMFONY_VENDOR)' ./tools/phpunit.sh --symfony
     needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
     needs skins tests 'docs: examples' pytest python-tests/test_docs_examples.py \
         --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup

@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Tests\Think;
 
+use Duly\Tests\Running;
 use Duly\Tests\Server;
 use Duly\Tests\Symptoms;
 

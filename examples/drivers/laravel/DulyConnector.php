@@ -15,8 +15,8 @@ use Illuminate\Queue\Connectors\ConnectorInterface;
 final class DulyConnector implements ConnectorInterface
 {
     /**
-     * @param array<string, mixed> $config `driver`, and at will `url`, `prefix`, `queue`, `lease`, `timeout` (the longest
-     *     run of jobs without their own), `prefetch`, `block_for`, `retry_after`, `after_commit`
+     * @param array<string, mixed> $config `driver`, and at will `url`, `prefix`, `queue`, `lease`, `timeout` (the
+     *     longest run of jobs without their own), `prefetch`, `block_for`, `retry_after`, `after_commit`
      */
     public function connect(array $config): DulyQueue
     {

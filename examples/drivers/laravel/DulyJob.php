@@ -96,10 +96,12 @@ final class DulyJob extends Job implements JobContract
         return !$this->reserved->settled && !$this->isLost;
     }
 
-    /** It runs again after so many seconds, and this run counts. */
+    /** It comes again after so many seconds, and this run counts. */
     public function failFor(string|\Throwable $why, int|float $after): void
     {
-        $this->settle(fn () => $this->reserved->fail($why, retryAfter: $after));
+        $job = $this->reserved;
+        $more = $job->attempts < $job->maxRetries ? [] : ['maxRetries' => $job->attempts + 1];
+        $this->settle(static fn () => $job->fail($why, ...$more, retryAfter: $after));
     }
 
     private function settle(\Closure $call): void

@@ -109,8 +109,8 @@ final class DulyQueue extends Queue implements QueueContract
     {
         $new = [];
         foreach (is_iterable($jobs) ? $jobs : [$jobs] as $job) {
-            $options = isset($job->delay) ? self::due($job->delay) : [];
-            $new[] = new NewJob(...$options, ...self::optionsOf($this->createPayload($job, $this->name($queue), $data)));
+            $payload = $this->createPayload($job, $this->name($queue), $data, $job->delay ?? null);
+            $new[] = new NewJob(...isset($job->delay) ? self::due($job->delay) : [], ...self::optionsOf($payload));
         }
         $this->queue($queue)->pushMany($new);
     }
@@ -193,7 +193,9 @@ final class DulyQueue extends Queue implements QueueContract
     private static function optionsOf(string $payload): array
     {
         $known = json_decode($payload, true);
-        $options = ['raw' => $payload, 'maxRetries' => self::MAX_RETRIES];
+        // With one try it must not run twice, also if its worker dies: duly looks after that.
+        $maxRetries = ($known['maxTries'] ?? null) === 1 ? 0 : self::MAX_RETRIES;
+        $options = ['raw' => $payload, 'maxRetries' => $maxRetries];
         $name = $known['displayName'] ?? $known['job'] ?? '';
         if ($name !== '' && strlen($name) <= 128) {
             $options['name'] = $name; // for those who look at the queue

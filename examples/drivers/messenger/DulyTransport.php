@@ -100,7 +100,9 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             return;
         }
         $details = $envelope->last(ErrorDetailsStamp::class);
-        $why = $details === null ? 'it was rejected' : "{$details->getExceptionClass()}: {$details->getExceptionMessage()}";
+        $why = $details === null
+            ? 'it was rejected'
+            : "{$details->getExceptionClass()}: {$details->getExceptionMessage()}";
         $this->settle($this->jobOf($envelope), static fn (Job $job) => $job->fail($why, final: true));
     }
 

@@ -1,0 +1,234 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests\Laravel;
+
+use Duly\Tests\Server;
+
+/** The driver of `examples/drivers/laravel` under Laravel's own worker. */
+final class WorkTest extends LaravelTestCase
+{
+    public function testJobsThatLaravelPushesRun(): void
+    {
+        $said = $this->app->evaluate('
+            use App\{Close, Plain};
+            $ids = [$queue->push(new Close(1)), $queue->later(1, new Close(2))];
+            $ids[] = $queue->push(Plain::class, ["order" => 3]);
+            $queue->bulk([new Close(4), (new Close(5))->delay(1)]);
+            $ids[] = $queue->pushOn("default", new Close(6));
+            $ids[] = $queue->laterOn("default", new DateInterval("PT1S"), new Close(7));
+            $ids[] = $queue->later((new DateTime())->modify("+1 second"), new Close(8));
+            $raw = json_encode(["job" => "App\\\\Plain", "data" => ["order" => 9]]);
+            $ids[] = $queue->pushRaw($raw, null, ["key" => "k"]);
+            echo $queue->size(), " ", $queue->pendingSize(), " ", $queue->delayedSize(), " ", $queue->reservedSize();
+            echo " ", count(array_unique($ids)), " ";
+            echo time() - $queue->creationTimeOfOldestPendingJob() < 60 ? "new" : "old";
+        ');
+        self::assertSame('9 5 4 0 7 new', $said);
+        self::assertSame('App\Plain', $this->queue->find(key: 'k')?->name);
+        $this->start('duly');
+        foreach ([1, 2, 4, 5, 6, 7, 8] as $order) {
+            $this->app->hear("ran {$order} attempt 1 duly");
+        }
+        $this->app->hear('plain 3 attempt 1');
+        $this->app->hear('plain 9 attempt 1');
+        $this->untilAcked(9);
+    }
+
+    public function testADelayedJobIsNeverEarlyAndNotLate(): void
+    {
+        $this->start('duly');
+        $this->app->evaluate('$queue->push(new App\Close(0));');
+        $this->app->hear('ran 0');
+        $at = microtime(true) + 1.2;
+        $this->queue->push(raw: '{"job":"App\\\\Plain","data":{"order":1}}', at: $at);
+        $this->app->hear('plain 1');
+        $late = microtime(true) - $at;
+        self::assertGreaterThan(0.0, $late);
+        self::assertLessThan(0.9, $late, 'it waits for the job, and not for the second after which it asks again');
+    }
+
+    public function testLaravelDecidesAboutRetries(): void
+    {
+        $this->app->evaluate('
+            use App\{Close, Plain};
+            $queue->push(new Close(1, ["throw-once not yet"]));
+            $queue->push(new Close(2, ["release 1"]));
+            $queue->push(new Close(3, ["throw no such order"]));
+            $queue->push(new Close(4, ["throw only once"], tries: 1));
+            $queue->push(new Close(5, ["fail it is void"]));
+            $queue->push(Plain::class, ["order" => 6, "deletes" => false]);
+        ');
+        $this->start('duly', '--tries=2', '--backoff=1');
+        $this->app->hear('ran 1 attempt 2');
+        $this->app->hear('ran 2 attempt 2');
+        $this->app->hear('plain 6 attempt 2');
+        foreach (['3 no such order', '4 only once', '5 it is void'] as $failed) {
+            $this->app->hear("failed {$failed}");
+        }
+        Server::until(fn (): bool => $this->queue->counts()->failed === 3, 'they are not in failed');
+        $this->untilAcked(3);
+        $errors = [];
+        foreach ($this->queue->peek('failed') as $job) {
+            $errors[$job->attempts][] = strstr($job->error, ' at ', true);
+        }
+        sort($errors[1]);
+        self::assertSame(['DomainException: it is void', 'DomainException: only once'], $errors[1]);
+        self::assertSame(['DomainException: no such order'], $errors[2]);
+        self::assertCount(2, preg_grep('/^run 3/', $this->app->notes()) ?: []);
+        self::assertCount(1, preg_grep('/^failed default DomainException: no such order/', $this->app->notes()) ?: []);
+    }
+
+    public function testAFailedJobKeepsItsErrorAlsoWhileItWaitsForARetry(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["throw not yet"]));');
+        $this->start('duly', '--tries=5', '--backoff=3600');
+        Server::until(fn (): bool => $this->queue->counts()->delayed === 1, 'it is not retried');
+        self::assertStringStartsWith('DomainException: not yet at ', $this->queue->peek('delayed')[0]->error);
+    }
+
+    public function testAJobOfAKilledWorkerRunsAgain(): void
+    {
+        $this->app->evaluate('
+            $queue->push(new App\Close(1, ["hang-once 60"], tries: 2));
+            $queue->push(new App\Close(2));
+        ');
+        $first = $this->start('duly');
+        $this->app->hear('run 1 attempt 1');
+        $first->kill();
+        $this->start('duly');
+        $this->app->hear('ran 1');
+        $this->app->hear('ran 2 attempt 1');
+        $this->untilAcked(2);
+    }
+
+    public function testAJobWithOneTryDoesNotRunAgainAfterAKill(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["hang-once 60"], tries: 1));');
+        $first = $this->start('duly');
+        $this->app->hear('run 1 attempt 1');
+        $first->kill();
+        $this->start('duly');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        self::assertStringContainsString('outcome unknown', $this->queue->peek('failed')[0]->error);
+        self::assertCount(1, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+    }
+
+    public function testAJobWithOneTryIsReleasedAllTheSame(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["release 0"], tries: 1));');
+        $this->start('duly');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        self::assertCount(1, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+        self::assertStringContainsString('MaxAttempts', $this->queue->peek('failed')[0]->error);
+    }
+
+    public function testARunThatEndsItsProcessCounts(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["exit-once"]));');
+        self::assertSame(3, $this->start('duly', '--tries=2')->end());
+        self::assertStringContainsString('the process ended', $this->queue->peek('ready')[0]->error);
+        $this->start('duly', '--tries=2');
+        $this->app->hear('ran 1 attempt 2');
+    }
+
+    public function testAJobThatTakesLongerThanItsLeaseRunsOnce(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["sleep 2.5"]));');
+        $this->start('duly');
+        $this->start('duly');
+        $this->app->hear('ran 1 attempt 1');
+        $this->untilAcked(1);
+        self::assertCount(1, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+    }
+
+    public function testATimeoutEndsTheWorkerAndTheRunCounts(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["hang-once 60"]));');
+        $work = $this->start('duly', '--timeout=1', '--tries=2');
+        self::assertSame(-SIGKILL, $work->end());
+        // Before its lease would have ended, which nobody renews any more.
+        self::assertSame([1, 0], [$this->queue->counts()->ready, $this->queue->counts()->reserved]);
+        self::assertSame('the worker was ended during its run', $this->queue->peek('ready')[0]->error);
+        $this->start('duly', '--timeout=1', '--tries=2');
+        $this->app->hear('ran 1 attempt 2');
+        $this->untilAcked(1);
+    }
+
+    public function testATimeoutOfTheLastTryFailsTheJob(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["hang-once 60"]));');
+        self::assertSame(-SIGKILL, $this->start('duly', '--timeout=1', '--tries=1')->end());
+        $this->app->hear('failed 1');
+        self::assertSame(1, $this->queue->counts()->failed);
+        self::assertMatchesRegularExpression('/TimeoutExceeded|MaxAttempts/', $this->queue->peek('failed')[0]->error);
+    }
+
+    public function testALateOutcomeIsRefusedAndTheWorkerGoesOn(): void
+    {
+        $this->app->evaluate('$queue->push(new App\Close(1, ["sleep 1.5", "throw late"]));');
+        $work = $this->start('duly');
+        $this->app->hear('run 1');
+        $this->queue->cancel($this->queue->peek('reserved')[0]->id);
+        Server::until(fn (): bool => str_contains($this->app->log(), 'LeaseLost'), 'nothing is reported');
+        $this->app->evaluate('$queue->push(new App\Close(2));');
+        $this->app->hear('ran 2');
+        self::assertTrue($work->isRunning());
+        self::assertSame(0, $this->queue->counts()->failed);
+    }
+
+    public function testAServerThatComesBackIsUsedAgain(): void
+    {
+        $this->useServerThatKeepsData();
+        $this->app->evaluate('$queue->push(new App\Close(1));');
+        $work = $this->start('duly');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+        $this->app->evaluate('$queue->later(1, new App\Close(2, ["sleep 1"]));');
+        $this->server->kill();
+        $work->hear('redis.sock');
+        $this->server->start();
+        $this->app->hear('ran 2');
+        $this->untilAcked(2);
+        self::assertTrue($work->isRunning());
+        $work->kill();
+        $this->server->close();
+    }
+
+    public function testSigtermEndsAnIdleWorkerSoonAndABusyOneBehindItsJob(): void
+    {
+        $work = $this->start('duly');
+        $this->app->evaluate('$queue->push(new App\Close(0));');
+        $this->app->hear('ran 0');
+        $this->untilAcked(1);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end(10.0));
+        $this->app->evaluate('$queue->push(new App\Close(1, ["sleep 1"])); $queue->push(new App\Close(2));');
+        $work = $this->start('duly');
+        $this->app->hear('run 1');
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end(10.0));
+        self::assertSame(2, $this->totals()['acked']);
+        $counts = $this->queue->counts();
+        self::assertSame([1, 0], [$counts->ready, $counts->reserved]);
+        self::assertSame(0, $this->queue->peek('ready')[0]->attempts);
+    }
+
+    public function testTheFirstQueueGoesFirstAndTheOthersAreWaitedFor(): void
+    {
+        $this->app->evaluate('
+            $queue->pushOn("low", new App\Close(3));
+            $queue->pushOn("high", new App\Close(1));
+            $queue->pushOn("high", new App\Close(2));
+        ');
+        $this->start('duly', '--queue=high,low');
+        $this->app->hear('ran 3');
+        self::assertSame([1, 2, 3], array_map(
+            static fn (string $line): int => (int) explode(' ', $line)[1],
+            array_values(preg_grep('/^run/', $this->app->notes()) ?: []),
+        ));
+        $this->client->queue('low')->push(raw: '{"job":"App\\\\Plain","data":{"order":4}}');
+        $this->app->hear('plain 4');
+    }
+}

@@ -1,0 +1,207 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests\Symfony;
+
+use Duly\Tests\Server;
+
+/** The transport of `examples/drivers/messenger` under Symfony's own `messenger:consume`. */
+final class ConsumeTest extends SymfonyTestCase
+{
+    public function testMessagesThatAreDispatchedAreHandled(): void
+    {
+        $said = $this->app->evaluate('
+            use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
+            $app->dispatch(new Close(1));
+            $id = $app->dispatch(new Close(2), delayMs: 1000)->last(TransportMessageIdStamp::class)->getId();
+            echo $app->transport("orders")->getMessageCount(), " ", $id;
+        ');
+        [$count, $id] = explode(' ', $said);
+        self::assertSame('2', $count);
+        $job = $this->queue->find($id);
+        self::assertSame(['App\Close', 'delayed'], [$job?->name, $job?->state]);
+        $this->consume('orders');
+        $this->app->hear('ran 1');
+        $this->app->hear('ran 2');
+        $this->untilAcked(2);
+        self::assertSame('0', $this->app->evaluate('echo $app->transport("orders")->getMessageCount();'));
+    }
+
+    public function testADelayedMessageIsNeverEarlyAndNotLate(): void
+    {
+        $this->consume('orders');
+        $this->app->evaluate('$app->dispatch(new Close(0));');
+        $this->app->hear('ran 0');
+        $this->untilAcked(1);
+        $data = $this->app->evaluate('
+            use Symfony\Component\Messenger\{Envelope, Transport\Serialization\PhpSerializer};
+            echo json_encode((new PhpSerializer())->encode(new Envelope(new Close(1))));
+        ');
+        $at = microtime(true) + 1.2;
+        $this->queue->push(raw: $data, at: $at);
+        $this->app->hear('run 1');
+        $late = microtime(true) - $at;
+        self::assertGreaterThan(0.0, $late);
+        self::assertLessThan(0.9, $late, 'it waits for the message, and not for the second of its sleep');
+    }
+
+    public function testMessengerDecidesAboutRetries(): void
+    {
+        $this->app->evaluate('
+            $app->dispatch(new Close(1, ["throw-once not yet"]));
+            $app->dispatch(new Close(2, ["throw no such order"]));
+            $app->dispatch(new Close(3, ["fail it is void"]));
+        ');
+        $this->consume('orders');
+        $this->app->hear('ran 1');
+        $failed = $this->client->queue('failed');
+        Server::until(static fn (): bool => $failed->counts()->ready === 2, 'they are not in the failure transport');
+        // Each retry is a message of its own.
+        $this->untilAcked(2 + 3 + 1);
+        self::assertCount(3, preg_grep('/^run 2/', $this->app->notes()) ?: []);
+        self::assertCount(1, preg_grep('/^run 3/', $this->app->notes()) ?: []);
+        self::assertSame(0, $this->queue->counts()->failed);
+    }
+
+    public function testWhatMessengerGivesUpWithoutAFailureTransportIsKeptAsFailed(): void
+    {
+        $this->app->evaluate('$app->send(new Close(1, ["throw no such order"]), "kept");');
+        $this->consume('kept');
+        $kept = $this->client->queue('kept');
+        Server::until(static fn (): bool => $kept->counts()->failed === 1, 'it is not in failed');
+        self::assertSame('DomainException: no such order', $kept->peek('failed')[0]->error);
+    }
+
+    public function testWhatIsNoMessageIsKeptAsFailed(): void
+    {
+        $this->queue->push(['body' => 'no message']);
+        $work = $this->consume('orders');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        self::assertStringContainsString('MessageDecodingFailedException', $this->queue->peek('failed')[0]->error);
+        self::assertNotSame(0, $work->end());
+    }
+
+    public function testAMessageOfAKilledWorkerIsHandledAgain(): void
+    {
+        $this->app->evaluate('$app->dispatch(new Close(1, ["hang-once 60"])); $app->dispatch(new Close(2));');
+        $first = $this->consume('orders');
+        $this->app->hear('run 1');
+        $first->kill();
+        $this->consume('orders');
+        $this->app->hear('ran 1');
+        $this->app->hear('ran 2');
+        $this->untilAcked(2);
+    }
+
+    public function testARetryThatWasSentBeforeAKillIsSentOnce(): void
+    {
+        $this->app->evaluate('$app->dispatch(new Close(1, ["throw-once x"]));');
+        $this->app->evaluate('
+            use Symfony\Component\Messenger\Stamp\{DelayStamp, RedeliveryStamp};
+            [$envelope] = $app->transport("orders")->get();
+            $retry = $envelope->with(new RedeliveryStamp(1), new DelayStamp(3600000));
+            $app->transport("orders")->send($retry);
+            posix_kill(posix_getpid(), SIGKILL); // before it is rejected
+        ');
+        $this->consume('orders');
+        $this->app->hear('run 1');
+        $this->untilAcked(1);
+        self::assertSame([0, 1, 0], [
+            $this->queue->counts()->ready, $this->queue->counts()->delayed, $this->queue->counts()->reserved,
+        ]);
+    }
+
+    /** @return iterable<string, array{string, int}> */
+    public static function ends(): iterable
+    {
+        // Its own word: each of four runs counts. By a signal nobody knows who was it in the first one.
+        yield 'exit' => ['exit', 4];
+        yield 'SIGKILL' => ['die', 5];
+    }
+
+    /** @dataProvider ends */
+    public function testAMessageThatEndsItsProcessDoesNotDoSoForEver(string $step, int $runs): void
+    {
+        $this->app->evaluate("\$app->dispatch(new Close(1, ['{$step}']));");
+        for ($run = 1; $run <= $runs; $run++) {
+            $work = $this->consume('orders');
+            $this->app->hear('run 1', times: $run);
+            $work->end();
+        }
+        $this->consume('orders');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        self::assertCount($runs, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+    }
+
+    public function testAMessageThatTakesLongerThanItsLeaseIsHandledOnce(): void
+    {
+        $this->app->evaluate('$app->dispatch(new Close(1, ["sleep 2.5"]));');
+        $this->consume('orders');
+        $this->consume('orders');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+        self::assertCount(1, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+    }
+
+    public function testBehindItsTimeoutOthersHandleAMessageAndALateWordIsRefused(): void
+    {
+        $this->app->evaluate('$app->send(new Close(1, ["hang-once 3"]), "timed");');
+        $first = $this->consume('timed');
+        $this->app->hear('run 1');
+        $this->consume('timed');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+        $this->app->hear('ran 1', times: 2);
+        Server::until(fn (): bool => str_contains($this->app->log(), 'its time is over'), 'it is not in the log');
+        self::assertTrue($first->isRunning());
+        self::assertSame(1, $this->totals()['acked']);
+    }
+
+    public function testABatchHandlerGetsManyMessagesAtOnce(): void
+    {
+        $this->app->evaluate('foreach (range(1, 25) as $number) { $app->send(new Line($number), "batches"); }');
+        $this->consume('batches');
+        $this->app->hear('batch of 5');
+        $batches = $this->client->queue('batches');
+        Server::until(static fn (): bool => ($batches->counts()->totals['acked'] ?? 0) === 25, 'they are not acked');
+        self::assertSame(['batch of 10', 'batch of 10', 'batch of 5'], $this->app->notes());
+    }
+
+    public function testAServerThatComesBackIsUsedAgain(): void
+    {
+        $this->useServerThatKeepsData();
+        $this->app->evaluate('$app->dispatch(new Close(1));');
+        $work = $this->consume('orders');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+        $this->app->evaluate('$app->dispatch(new Close(2, ["sleep 1"]), delayMs: 1000);');
+        $this->server->kill();
+        Server::until(fn (): bool => str_contains($this->app->log(), 'redis.sock'), 'it is not in the log');
+        $this->server->start();
+        $this->app->hear('ran 2');
+        $this->untilAcked(2);
+        self::assertTrue($work->isRunning());
+        $work->kill();
+        $this->server->close();
+    }
+
+    public function testSigtermEndsAnIdleWorkerSoonAndABusyOneBehindItsMessage(): void
+    {
+        $work = $this->consume('orders');
+        $this->app->evaluate('$app->dispatch(new Close(0));');
+        $this->app->hear('ran 0');
+        $this->untilAcked(1);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end(10.0));
+        $this->app->evaluate('$app->dispatch(new Close(1, ["sleep 1"])); $app->dispatch(new Close(2));');
+        $work = $this->consume('orders');
+        $this->app->hear('run 1');
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end(10.0));
+        self::assertSame(2, $this->totals()['acked']);
+        $counts = $this->queue->counts();
+        self::assertSame([1, 0], [$counts->ready, $counts->reserved]);
+        self::assertSame(0, $this->queue->peek('ready')[0]->attempts);
+    }
+}
