@@ -46,11 +46,11 @@ const LOST: u32 = 3;
 const UNDER_WAY: u32 = 4;
 
 /// A verb that settles a job, on its way; without an answer the job is ours as before.
-pub(crate) struct Settling {
-    hold: Arc<Hold>,
+pub(crate) struct Settling<'a> {
+    hold: &'a Hold,
 }
 
-impl Settling {
+impl Settling<'_> {
     /// The server has taken it.
     pub(crate) fn settled(self, next: Next) {
         if next == Next::Ack {
@@ -70,13 +70,18 @@ impl Settling {
         self.becomes(LOST, &[OURS]);
     }
 
-    fn becomes(&self, fate: u32, from: &[u32]) {
-        let change = |hold: u32| from.contains(&(hold & FATE)).then_some(hold & !FATE | fate);
+    /// This, if it was one of those before; and it is under way no more.
+    fn becomes(self, fate: u32, from: &[u32]) {
+        let change = |hold: u32| {
+            let hold = hold - UNDER_WAY;
+            Some(if from.contains(&(hold & FATE)) { hold & !FATE | fate } else { hold })
+        };
         let _ = self.hold.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+        std::mem::forget(self);
     }
 }
 
-impl Drop for Settling {
+impl Drop for Settling<'_> {
     fn drop(&mut self) {
         self.hold.state.fetch_sub(UNDER_WAY, Ordering::AcqRel);
     }
@@ -129,9 +134,9 @@ impl Job {
         self.hold.state.load(Ordering::Acquire) & FATE
     }
 
-    pub(crate) fn settling(&self) -> Settling {
+    pub(crate) fn settling(&self) -> Settling<'_> {
         self.hold.state.fetch_add(UNDER_WAY, Ordering::AcqRel);
-        Settling { hold: Arc::clone(&self.hold) }
+        Settling { hold: &self.hold }
     }
 
     /// The job's id.
