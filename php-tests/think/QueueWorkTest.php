@@ -251,6 +251,20 @@ final class QueueWorkTest extends ThinkTestCase
         self::assertSame([1, 1, 0], [$counts->totals['acked'], $counts->ready, $counts->reserved]);
     }
 
+    public function testTheNewestFailuresAreListedFirstAndOnlyFailuresAreForgotten(): void
+    {
+        foreach (['first', 'second', 'third'] as $id) {
+            $this->queue->push(1, id: $id);
+            $this->queue->reserve()->fail('no', final: true);
+        }
+        $listed = $this->app->run('duly:failed', '--limit=2');
+        self::assertStringNotContainsString('first', $listed);
+        self::assertLessThan(strpos($listed, 'second'), strpos($listed, 'third'));
+        $this->queue->requeue('third');
+        self::assertStringContainsString("no queue has 'third'", $this->app->run('duly:forget', 'third'));
+        self::assertSame('ready', $this->queue->find('third')?->state);
+    }
+
     public function testFailedJobsRunAgainAsTheyWere(): void
     {
         $data = '{"order":1.0,"text":"a\/b","big":12345678901234567890,"do":["throw no"]}';

@@ -25,7 +25,9 @@ class Failed extends OnFailed
         $rows = [];
         $limit = max(1, min(1000, (int) $input->getOption('limit')));
         foreach ($this->queues() as $name => $queue) {
-            foreach ($queue->peek('failed', limit: $limit) as $job) {
+            // `peek` gives those that have failed first.
+            $before = max(0, $queue->counts()->failed - $limit);
+            foreach (array_reverse($queue->peek('failed', offset: $before, limit: $limit)) as $job) {
                 $error = mb_strimwidth(strtok($job->error, "\n") ?: '', 0, self::LONGEST_ERROR, '...', 'UTF-8');
                 $at = $job->at === null ? '' : date('Y-m-d H:i:s', (int) $job->at);
                 $rows[] = [$job->id, $name, $job->name ?? '', $job->attempts, $at, $error];
