@@ -269,6 +269,13 @@ def test_wrong_arguments_are_refused(given: dict[str, Any], said: str) -> None:
         duly.Supervisor(**{"command": ["true"], "processes": 1, **given})
 
 
+def test_a_program_that_is_not_there_is_refused_and_signals_are_as_before() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(duly.InvalidArgumentError, match=r"cannot be started: .*no/such/program"):
+        duly.Supervisor(["/no/such/program"], 2).run()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
 def test_it_runs_on_the_main_thread() -> None:
     def run() -> None:
         with pytest.raises(duly.InvalidArgumentError, match="main thread"):

@@ -110,6 +110,7 @@ class Supervisor:
         self._children: dict[int, _Child] = {}  # by their slots
         self._sources = _sources() if reload else None
         self._signals: list[int] = []
+        self._has_started = False
         seconds = grace.total_seconds() if isinstance(grace, timedelta) else grace
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _LONGEST_GRACE_S:
             raise InvalidArgumentError("the grace must be 0 to 86400 seconds")
@@ -119,6 +120,10 @@ class Supervisor:
         """Run until a signal stops it; return the exit status: the largest with which a process ended after the stop.
 
         It handles signals, so it runs on the main thread.
+
+        Raises:
+            InvalidArgumentError: it is on another thread, or there is no such program.
+
         """
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
@@ -143,9 +148,12 @@ class Supervisor:
         try:
             process, line = _start(self._command, self._holds_signals)
         except OSError as error:
+            if isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)) and not self._has_started:
+                raise InvalidArgumentError(f"the command cannot be started: {error}") from error
             self._supervision.not_started(slot)
             _log(logging.ERROR, "the system gives no process, trying again: %s", error)
         else:
+            self._has_started = True
             self._children[slot] = _Child(process, line, time.monotonic())
 
     def _handle(self, number: int) -> None:
