@@ -58,6 +58,7 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
         ];
         $options += strlen($name) <= 128 ? ['name' => $name] : [];
         if ($received !== null) {
+            $envelope = $envelope->withoutAll(TransportMessageIdStamp::class); // that of the old one
             // A process that dies between this and `reject` runs the message again, and sends the same retry again.
             $id = strtok($received->job->id, '~') . '~' . RedeliveryStamp::getRetryCountFromEnvelope($envelope);
             $options += $id === $received->job->id ? [] : ['id' => $id, 'onDuplicate' => 'keep'];
@@ -121,7 +122,6 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             $this->settle($job, static fn (Job $job) => $job->fail($error, final: true));
             throw $error;
         }
-        $envelope = $envelope->withoutAll(TransportMessageIdStamp::class);
         return $envelope->with(new DulyReceivedStamp($job), new TransportMessageIdStamp($job->id));
     }
 
