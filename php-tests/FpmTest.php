@@ -11,28 +11,12 @@ final class FpmTest extends TestCase
 {
     private Server $server;
     private string $folder;
-    /** @var resource */
-    private $fpm;
+    private Fpm $fpm;
 
     protected function setUp(): void
     {
         $this->server = new Server();
         $this->folder = $this->server->folder();
-        $user = posix_getpwuid(posix_geteuid())['name'];
-        $children = $this->getName() === 'testAServerThatIsGoneCostsEachProcessOneDeadline' ? 4 : 1;
-        file_put_contents("{$this->folder}/fpm.conf", <<<INI
-            [global]
-            error_log = {$this->folder}/fpm.log
-            [www]
-            user = {$user}
-            listen = {$this->folder}/fpm.sock
-            pm = static
-            pm.max_children = {$children}
-            php_admin_value[duly.prefix] = f:
-            php_admin_value[duly.url] = {$this->server->url()}
-            php_admin_flag[log_errors] = on
-            php_admin_value[error_log] = {$this->folder}/php.log
-            INI);
         $this->script('push', 'echo $client->queue("q")->push($_SERVER["QUERY_STRING"]), " ", getmypid();');
         $this->script('exit', '$client->queue("q")->push(1); echo "before"; exit(1);');
         $this->script('fatal', '$client->queue("q")->push(1); echo "before"; none();');
@@ -54,28 +38,14 @@ final class FpmTest extends TestCase
             usleep(50000);
             echo $what, " ", getmypid(), " ", $seconds;
         ');
-        $binary = 'php-fpm' . PHP_MAJOR_VERSION . '.' . PHP_MINOR_VERSION;
-        $places = array_map(static fn (string $folder): string => "{$folder}/{$binary}", [
-            ...explode(':', (string) getenv('PATH')), '/usr/sbin', '/usr/local/sbin',
-        ]);
-        $path = array_values(array_filter($places, 'is_executable'))[0] ?? 'php-fpm';
-        $null = ['file', '/dev/null', 'w'];
-        $command = [$path, '-F', '-R', '-y', "{$this->folder}/fpm.conf"];
-        $fpm = proc_open($command, [1 => $null, 2 => $null], $pipes);
-        self::assertIsResource($fpm);
-        $this->fpm = $fpm;
-        try {
-            Server::until(fn (): bool => file_exists("{$this->folder}/fpm.sock"), 'php-fpm does not listen', 10);
-        } catch (\RuntimeException $error) {
-            $this->tearDown();
-            throw $error;
-        }
+        $children = $this->getName() === 'testAServerThatIsGoneCostsEachProcessOneDeadline' ? 4 : 1;
+        $url = "php_admin_value[duly.url] = {$this->server->url()}";
+        $this->fpm = new Fpm($this->folder, $children, $url, 'php_admin_value[duly.prefix] = f:');
     }
 
     protected function tearDown(): void
     {
-        proc_terminate($this->fpm, SIGTERM);
-        proc_close($this->fpm);
+        $this->fpm->stop();
         $this->server->close();
     }
 
@@ -120,11 +90,13 @@ final class FpmTest extends TestCase
         // All at once: each process waits for its deadline, which is 2 s in a request, and no longer; a page that has
         // nothing to do with it waits for one of them at most.
         $began = hrtime(true);
-        $open = array_map(fn () => $this->ask('try'), range(1, 4));
-        self::assertGreaterThan(0, (int) $this->request('unrelated'));
+        $open = array_map(fn () => $this->fpm->ask('try'), range(1, 4));
+        $answers = $this->fpm->bodies([...$open, 'unrelated' => $this->fpm->ask('unrelated')]);
+        self::assertGreaterThan(0, (int) $answers['unrelated']);
         self::assertLessThan(5.0, (hrtime(true) - $began) / 1e9);
+        unset($answers['unrelated']);
         $waited = 0;
-        foreach (array_map(self::body(...), $open) as $answer) {
+        foreach ($answers as $answer) {
             [$what, , $seconds] = explode(' ', $answer);
             self::assertContains($what, ['waited', 'refused'], $answer);
             self::assertLessThan(5.0, (float) $seconds);
@@ -190,37 +162,14 @@ final class FpmTest extends TestCase
     /** @return list<string> the answers to so many requests at once */
     private function requests(int $count, string $script): array
     {
-        $open = array_map(fn () => $this->ask($script), array_fill(0, $count, null));
-        return array_map(self::body(...), $open);
+        $open = array_map(fn () => $this->fpm->ask($script), array_fill(0, $count, null));
+        return array_values($this->fpm->bodies($open));
     }
 
     /** The body of the answer. */
     private function request(string $script, string $query = ''): string
     {
-        return self::body($this->ask($script, $query));
-    }
-
-    /** @return array{resource, resource} */
-    private function ask(string $script, string $query = ''): array
-    {
-        $environment = [
-            'SCRIPT_FILENAME' => "{$this->folder}/{$script}.php",
-            'REQUEST_METHOD' => 'GET',
-            'QUERY_STRING' => $query,
-        ] + getenv();
-        $command = ['cgi-fcgi', '-bind', '-connect', "{$this->folder}/fpm.sock"];
-        $streams = [['file', '/dev/null', 'r'], ['pipe', 'w'], ['file', '/dev/null', 'w']];
-        $process = proc_open($command, $streams, $pipes, null, $environment);
-        self::assertIsResource($process);
-        return [$process, $pipes[1]];
-    }
-
-    /** @param array{resource, resource} $asked */
-    private static function body(array $asked): string
-    {
-        $answer = (string) stream_get_contents($asked[1]);
-        proc_close($asked[0]);
-        return explode("\r\n\r\n", $answer, 2)[1] ?? "no answer: {$answer}";
+        return $this->fpm->answer($this->fpm->ask($script, $query))[1];
     }
 
     private function connectionsReceived(): int

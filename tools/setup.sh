@@ -10,7 +10,7 @@ packages=(
     libclang-dev clang                      # ext-php-rs reads PHP's headers with it
     openssl                                 # certificates for the TLS tests
     php-redis                               # what the queues that shops come from use
-    php-fpm libfcgi-bin                     # the extension under php-fpm, asked with cgi-fcgi
+    php-fpm                                 # the extension under php-fpm
     phpunit php-codesniffer                 # PHP tests and style
     composer                                # installs the classes, as users do
     php-illuminate-queue php-illuminate-redis php-illuminate-events php-illuminate-bus # workers that drivers run under

@@ -56,6 +56,8 @@ steps() {
         phpunit --configuration php-tests/phpunit.xml php-tests/laravel/KillsTest.php
     needs skins tests 'random kills of workers of Messenger' env DULY_KILL_JOBS=$((10000 * times)) \
         phpunit --configuration php-tests/phpunit.xml php-tests/symfony/KillsTest.php
+    needs skins tests 'requests to php-fpm' env DULY_FPM_REQUESTS=$((100000 * times)) \
+        phpunit --configuration php-tests/phpunit.xml php-tests/FpmLoadTest.php
     needs skins tests 'random kills of bridges' env DULY_BRIDGE_KILLS=$((200 * times)) \
         pytest --capture=no python-tests/test_bridge_kills.py
     tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
