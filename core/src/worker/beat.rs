@@ -80,7 +80,7 @@ impl Presence {
                     reply = self.queues[lane].beat(&info, life_ms) => reply,
                     () = &mut over => break,
                 };
-                next = Instant::now() + self.every.mul_f64(0.9 + 0.2 * host::random_fraction());
+                next = Instant::now() + self.every.mul_f64(0.8 + 0.2 * host::random_fraction());
                 match reply {
                     Ok(reply) => is_news |= desk.beat_answered(lane, &self.queues[lane], reply),
                     Err(_) => desk.not_heard(lane),

@@ -161,6 +161,38 @@ async fn an_idle_worker_hears_at_once_of_a_new_schedule_and_of_one_that_fires_so
     worker.abort();
 }
 
+/// It does not wait for a wake-up then: its next report that it is alive brings the news, which with this lease is one a second.
+#[tokio::test]
+async fn a_busy_worker_hears_of_a_new_schedule_with_its_next_report() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let ends = Arc::new(Notify::new());
+    let may_end = Arc::clone(&ends);
+    let worker = Worker::builder(client).queue("orders", 1).concurrency(1).lease(Duration::from_secs(1));
+    let worker = worker.handler("tick", move |_: Job<Value>, _| {
+        let may_end = Arc::clone(&may_end);
+        async move {
+            may_end.notified().await;
+            Ok::<(), String>(())
+        }
+    });
+    let worker = worker.build().unwrap();
+    let worker = tokio::spawn(async move { worker.run_until(std::future::pending()).await.map(drop).unwrap() });
+    // More than it takes ahead.
+    for _ in 0..50 {
+        queue.push(NewJob::new(&1).unwrap().name("tick")).await.unwrap();
+    }
+    eventually("it is busy", || async { queue.counts().await.unwrap().reserved > 0 }).await;
+    queue.schedules().put("often", &every(100)).await.unwrap();
+    eventually("two slots", || async { fired(&queue, "often").await >= 2 }).await;
+    assert_eq!(
+        queue.counts().await.unwrap().totals.iter().find(|(name, _)| name == "acked").map(|(_, acked)| *acked),
+        None
+    );
+    ends.notify_one();
+    worker.abort();
+}
+
 #[tokio::test]
 async fn a_worker_whose_handlers_are_busy_fires_all_the_same() {
     let server = Server::start();
