@@ -18,6 +18,8 @@ import duly.aio
 import pytest
 from support import Program, Server, running, say, until
 
+LOCK_KILLS = int(os.environ.get("DULY_LOCK_KILLS", "4"))
+
 
 def test_a_block_holds_it_and_releases_it(client: duly.Client) -> None:
     with client.lock("a") as lock:
@@ -336,6 +338,7 @@ def until_grown(log: duly.Queue) -> None:
     until(lambda: log.counts().ready > before + 20, "nobody gets on")
 
 
+@pytest.mark.timeout(120 + LOCK_KILLS * 5)
 def test_no_two_hold_it_while_holders_are_killed(
     client: duly.Client, program: Callable[[str], Program], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -344,15 +347,15 @@ def test_no_two_hold_it_while_holders_are_killed(
     `DULY_LOCK_KILLS` makes it longer, `DULY_KILL_SEED` takes other random numbers than the usual ones.
     """
     log = client.queue("log")
-    seed, kills = int(os.environ.get("DULY_KILL_SEED", "20")), int(os.environ.get("DULY_LOCK_KILLS", "4"))
-    say(capsys, f"DULY_KILL_SEED={seed} DULY_LOCK_KILLS={kills}")
+    seed = int(os.environ.get("DULY_KILL_SEED", "20"))
+    say(capsys, f"DULY_KILL_SEED={seed} DULY_LOCK_KILLS={LOCK_KILLS}")
     chance = random.Random(seed)
 
     def contender() -> Program:
         return program(f"import os\nSEED = {chance.random()}\n{textwrap.dedent(CONTENDER)}")
 
     contenders = [contender() for _ in range(5)]
-    for _ in range(kills):
+    for _ in range(LOCK_KILLS):
         until_grown(log)
         killed = contenders.pop(chance.randrange(len(contenders)))
         killed.process.kill()
@@ -375,3 +378,4 @@ def test_no_two_hold_it_while_holders_are_killed(
         elif pid == holder:
             holder = None
     assert entered > 30
+    say(capsys, f"{entered} holders one after the other, {LOCK_KILLS} kills")
