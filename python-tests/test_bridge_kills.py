@@ -14,10 +14,11 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import duly
 import pytest
@@ -26,25 +27,23 @@ from support import Server, say, until
 
 SEED = int(os.environ.get("DULY_KILL_SEED", "24301"))
 KILLS = int(os.environ.get("DULY_BRIDGE_KILLS", "8"))
+MOST_WAITING = 5000
 QUEUES = ("orders", "mail", "bills")
 READY, DELAYED = "redis:queue:ready", "redis:queue:delay"
 SHARED = "{redis-queue}-"
 
-SOURCES = {
-    "thinkphp": ["--from", "thinkphp", "--to", "orders"],
-    "workerman": ["--from", "workerman", *(word for queue in QUEUES for word in ("--queue", queue))],
-    "celery": ["--from", "celery", "--queue", "orders"],
-    "gmq": ["--from", "gmq", "--queue", "orders", "--buckets", "1"],
-}
-# Whose token says that a bridge has begun.
-STATES = {
-    "thinkphp": f"{{{READY}}}:duly:state",
-    "workerman": f"{SHARED}delayed:duly:state",
-    "celery": "{orders}:duly:state",
-    "gmq": "{gmq:readyqueue:orders}:duly:state",
-}
-
 Send = Callable[[redis.Redis, list[int]], None]
+
+
+class Source(NamedTuple):
+    """An old queue whose jobs come over."""
+
+    options: list[str]
+    state: str
+    """Whose token says that a bridge has begun."""
+    send: Send
+    other_options: Sequence[str] = ()
+    """Those of a bridge with another target, which must not go on with a batch in flight."""
 
 
 def send_packages(old: redis.Redis, numbers: list[int]) -> None:
@@ -99,64 +98,113 @@ def send_hashes(old: redis.Redis, numbers: list[int]) -> None:
         pipeline.execute()
 
 
-SENDS: dict[str, Send] = {
-    "thinkphp": send_packages,
-    "workerman": send_shared,
-    "celery": send_messages,
-    "gmq": send_hashes,
+def send_payloads(key: str, old: redis.Redis, numbers: list[int]) -> None:
+    """Of think-queue, or Laravel, which has notices: some are ready, some due, some were with a killed worker."""
+    ready: list[str] = []
+    with old.pipeline(transaction=False) as pipeline:
+        for number in numbers:
+            payload = json.dumps({"job": "close", "maxTries": 0, "attempts": 1, "id": "same", "data": number})
+            if number % 3 == 0:
+                ready.append(payload)
+            else:
+                pipeline.zadd(f"{key}:{'delayed' if number % 3 == 1 else 'reserved'}", {payload: time.time() - 1})
+        if ready:
+            pipeline.rpush(key, *ready)
+            if not key.startswith("{"):
+                pipeline.rpush(f"{key}:notify", *["1"] * len(ready))
+        pipeline.execute()
+
+
+def named(*names: str) -> list[str]:
+    return [word for name in names for word in ("--queue", name)]
+
+
+SOURCES = {
+    "thinkphp": Source(
+        ["--from", "thinkphp", "--to", "orders"],
+        f"{{{READY}}}:duly:state",
+        send_packages,
+        ["--from", "thinkphp", "--to", "mail"],
+    ),
+    "workerman": Source(["--from", "workerman", *named(*QUEUES)], f"{SHARED}delayed:duly:state", send_shared),
+    "think-queue": Source(
+        ["--from", "think-queue", *named("orders")],
+        "{queues:orders}:duly:state",
+        partial(send_payloads, "{queues:orders}"),
+    ),
+    "laravel": Source(
+        ["--from", "laravel", *named("orders")], "{queues:orders}:duly:state", partial(send_payloads, "queues:orders")
+    ),
+    "celery": Source(["--from", "celery", *named("orders")], "{orders}:duly:state", send_messages),
+    "gmq": Source(
+        ["--from", "gmq", *named("orders"), "--buckets", "1"], "{gmq:readyqueue:orders}:duly:state", send_hashes
+    ),
 }
 
 
 def number_of(data: Any) -> int:
-    """The number of a job: a task of Celery has it as its argument."""
-    return cast("int", data["args"][0] if isinstance(data, dict) else data)
+    """The number of a job: a task of Celery has it as its argument, a payload as its data."""
+    if isinstance(data, dict):
+        return cast("int", data["args"][0] if "args" in data else data["data"])
+    return cast("int", data)
 
 
 @contextmanager
-def sending(send: Send, old: redis.Redis, chance: random.Random) -> Iterator[list[int]]:
-    """An old producer, until the end of the block. The list has the numbers of all its jobs."""
-    sent: list[int] = []
+def again_and_again(step: Callable[[], float]) -> Iterator[None]:
+    """Another program, until the end of the block. A step says how long it rests then."""
     ends = threading.Event()
 
     def run() -> None:
-        while not ends.is_set():
-            some = list(range(len(sent), len(sent) + chance.choice((1, 20, 200, 700))))
-            send(old, some)
-            sent.extend(some)
-            ends.wait(chance.uniform(0, 0.05))
+        while not ends.wait(step()):
+            pass
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run)
+        try:
+            yield
+        finally:
+            ends.set()
+            running.result(60)
+
+
+@contextmanager
+def producing(
+    send: Callable[[list[int]], None], chance: random.Random, done: Callable[[int], int]
+) -> Iterator[list[int]]:
+    """A producer, until the end of the block. The list has the numbers of all its jobs.
+
+    `done`: how many of so many have gone through. It waits while many have not: a bridge reads them first.
+    """
+    sent: list[int] = []
+
+    def step() -> float:
+        if len(sent) - done(len(sent)) > MOST_WAITING:
+            return 0.02
+        some = list(range(len(sent), len(sent) + chance.choice((1, 20, 200, 700))))
+        send(some)
+        sent.extend(some)
+        return chance.uniform(0, 0.05)
+
+    with again_and_again(step):
         yield sent
-    finally:
-        ends.set()
-        thread.join(60)
 
 
 @contextmanager
 def working(url: str) -> Iterator[Counter[int]]:
     """A program that takes what has come, until the end of the block."""
     done: Counter[int] = Counter()
-    ends = threading.Event()
+    client = duly.Client(url)
+    queues = [client.queue(queue) for queue in QUEUES]
 
-    def run() -> None:
-        client = duly.Client(url)
-        queues = [client.queue(queue) for queue in QUEUES]
-        while not ends.is_set():
-            for queue in queues:
-                jobs = queue.reserve_many(500)
-                done.update(number_of(job.data) for job in jobs)
-                queue.ack_many(jobs)
-            ends.wait(0.01)
+    def step() -> float:
+        for queue in queues:
+            jobs = queue.reserve_many(500)
+            done.update(number_of(job.data) for job in jobs)
+            queue.ack_many(jobs)
+        return 0.01
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with again_and_again(step):
         yield done
-    finally:
-        ends.set()
-        thread.join(60)
 
 
 def forget_locks(new: redis.Redis) -> None:
@@ -165,142 +213,204 @@ def forget_locks(new: redis.Redis) -> None:
         new.delete(*locks)
 
 
-def begun(old: redis.Redis, state: str, before: object, bridge: subprocess.Popen[bytes]) -> bool:
-    """Has the bridge asked for a batch, or ended?"""
-    return old.hget(state, "token") != before or bridge.poll() is not None
+class Bridge:
+    """The command with its options, and what becomes of it when it is killed."""
+
+    def __init__(
+        self, new: redis.Redis, options: list[str], tokens: Callable[[], object], chance: random.Random
+    ) -> None:
+        self.new, self.options, self.tokens, self.chance = new, options, tokens, chance
+
+    def run(self, *words: str, options: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+        forget_locks(self.new)
+        command = [sys.executable, "-m", "duly", "bridge", *words, *(self.options if options is None else options)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def kill(self, *words: str) -> None:
+        """Runs it until it has asked for a batch, and a bit longer."""
+        forget_locks(self.new)
+        before = self.tokens()
+        command = [sys.executable, "-m", "duly", "bridge", *words, *self.options]
+        bridge = subprocess.Popen(command, stderr=subprocess.PIPE)
+        until(lambda: self.tokens() != before or bridge.poll() is not None, "it takes no job")
+        time.sleep(self.chance.uniform(0.0, 0.4))
+        bridge.kill()
+        said = bridge.communicate()[1].decode()
+        assert bridge.returncode == -9, said
+
+
+def assert_refused(ended: subprocess.CompletedProcess[str]) -> None:
+    assert ended.returncode == 2, ended.stdout + ended.stderr
+    assert "in flight from a bridge with other options" in ended.stderr, ended.stderr
 
 
 @pytest.mark.parametrize("source", list(SOURCES))
-@pytest.mark.timeout(120 + KILLS * 5)
+@pytest.mark.timeout(120 + KILLS * 8)
 def test_a_bridge_that_is_killed_at_random_loses_and_doubles_nothing(
     source: str, own_server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
     say(capsys, f"DULY_KILL_SEED={SEED} DULY_BRIDGE_KILLS={KILLS} {source}")
-    chance = random.Random(SEED)
+    options, state, send, other_options = SOURCES[source]
     other = Server()
     try:
         old = redis.Redis(unix_socket_path=str(other.socket))
         new = redis.Redis(unix_socket_path=str(own_server.socket))
-        command = [sys.executable, "-m", "duly", "bridge"]
-        options = [*SOURCES[source], "--source", other.url, "--url", own_server.url]
-        states = STATES[source]
-        held = 0
+        servers = ["--source", other.url, "--url", own_server.url]
+        bridge = Bridge(new, [*options, *servers], lambda: old.hget(state, "token"), random.Random(SEED))
+        held = refused = 0
         with working(own_server.url) as done:
-            with sending(SENDS[source], old, random.Random(SEED)) as sent:
+
+            def gone(sent: int) -> int:
+                return done.total() + (sent // 5 if source == "celery" else 0)
+
+            with producing(partial(send, old), random.Random(SEED), gone) as sent:
                 for _ in range(KILLS):
-                    forget_locks(new)
-                    before = old.hget(states, "token")
-                    bridge = subprocess.Popen([*command, "follow", *options], stderr=subprocess.PIPE)
-                    has_begun = partial(begun, old, states, before, bridge)
-                    until(has_begun, "it takes no job")
-                    time.sleep(chance.uniform(0.0, 0.4))
-                    bridge.kill()
-                    said = bridge.communicate()[1].decode()
-                    assert bridge.returncode == -9, said
-                    held += bool(old.keys("*:duly:in_flight"))
-            forget_locks(new)
+                    bridge.kill("follow")
+                    is_held = bool(old.keys("*:duly:in_flight"))
+                    held += is_held
+                    # It must move nothing, also of other keys: what it had in flight would stop the first one.
+                    if is_held and other_options:
+                        assert_refused(bridge.run("drain", options=[*other_options, *servers]))
+                        refused += 1
             stay = [number for number in sent if source == "celery" and is_chained(number)]
-            coming = Counter(number for number in sent if number not in set(stay))
-            ended = subprocess.run([*command, "drain", *options], capture_output=True, text=True, check=False)
+            staying = set(stay)
+            coming = Counter(number for number in sent if number not in staying)
+            ended = bridge.run("drain")
             assert ended.returncode == int(bool(stay)), ended.stdout + ended.stderr
             until(lambda: done.total() >= coming.total(), f"of {coming.total()} jobs only some came: {done.total()}")
-            until(
-                lambda: not any(duly.Client(own_server.url).queue(queue).counts().ready for queue in QUEUES),
-                "some wait",
-            )
+            queues = [duly.Client(own_server.url).queue(queue) for queue in QUEUES]
+            until(lambda: not any(queue.counts().ready for queue in queues), "some wait")
         assert done == coming
         if source == "celery":
             left = [json.loads(text)["headers"]["id"] for text in cast("list[bytes]", old.lrange("orders", 0, -1))]
             assert Counter(left) == Counter(f"t-{number}" for number in stay)
-        say(capsys, f"{len(sent)} jobs, {KILLS} kills, {held} of them with a batch in flight")
+        if source == "laravel":
+            assert not old.exists("queues:orders:notify")
+        tries = f", {refused} tries with another target" if other_options else ""
+        say(capsys, f"{source}: {len(sent)} jobs, {KILLS} kills, {held} of them with a batch in flight{tries}")
     finally:
         other.close()
 
 
+class Target(NamedTuple):
+    """An old queue that jobs go back to."""
+
+    options: list[str]
+    queues: tuple[str, ...]
+    ready: list[str]
+    takes_last: bool
+    """A consumer takes the last entry of a list, and not the first."""
+    delayed: list[str]
+    other_options: list[str]
+    """Those of a bridge with other keys, which must not go on with a batch on its way, nor give it back."""
+
+
+TARGETS = {
+    "thinkphp": Target(
+        ["--from", "thinkphp", "--to", "orders"],
+        ("orders",),
+        [READY],
+        takes_last=True,
+        delayed=[DELAYED],
+        other_options=["--from", "thinkphp", "--to", "orders", "--ready", "other"],
+    ),
+    "workerman": Target(
+        ["--from", "workerman", *named(*QUEUES)],
+        QUEUES,
+        [f"{SHARED}waiting{queue}" for queue in QUEUES],
+        takes_last=True,
+        delayed=[f"{SHARED}delayed"],
+        other_options=["--from", "workerman", "--key-prefix", "other"],
+    ),
+    "think-queue": Target(
+        ["--from", "think-queue", *named("orders")],
+        ("orders",),
+        ["{queues:orders}"],
+        takes_last=False,
+        delayed=["{queues:orders}:delayed"],
+        other_options=["--from", "thinkphp", "--to", "orders"],
+    ),
+}
+
+
+def push(all_queues: list[duly.Queue], chance: random.Random, numbers: list[int]) -> None:
+    for at, queue in enumerate(all_queues):
+        jobs = [
+            duly.NewJob(number, name="close", delay=chance.choice((0, 0, 0.05)))
+            for number in numbers
+            if number % len(all_queues) == at
+        ]
+        if jobs:
+            queue.push_many(jobs)
+
+
 @contextmanager
-def pushing(url: str, chance: random.Random) -> Iterator[list[int]]:
-    """A producer of duly, until the end of the block. The list has the numbers of all its jobs."""
-    sent: list[int] = []
-    ends = threading.Event()
-
-    def run() -> None:
-        queue = duly.Client(url).queue("orders")
-        while not ends.is_set():
-            some = range(len(sent), len(sent) + chance.choice((1, 20, 200, 700)))
-            queue.push_many([duly.NewJob(number, name="close", delay=chance.choice((0, 0, 0.05))) for number in some])
-            sent.extend(some)
-            ends.wait(chance.uniform(0, 0.05))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield sent
-    finally:
-        ends.set()
-        thread.join(60)
-
-
-@contextmanager
-def consuming(other: Server) -> Iterator[Counter[int]]:
-    """An old consumer of `Queue.php`, until the end of the block."""
+def consuming(other: Server, target: Target) -> Iterator[Counter[int]]:
+    """An old consumer, until the end of the block."""
     done: Counter[int] = Counter()
-    ends = threading.Event()
+    old = redis.Redis(unix_socket_path=str(other.socket))
+    take = old.rpop if target.takes_last else old.lpop
 
-    def run() -> None:
-        old = redis.Redis(unix_socket_path=str(other.socket))
-        while not ends.is_set():
-            for due in cast("list[bytes]", old.zrangebyscore(DELAYED, "-inf", time.time() + 2, 0, 500)):
-                old.zrem(DELAYED, due)
+    def step() -> float:
+        for key in target.delayed:
+            for due in cast("list[bytes]", old.zrangebyscore(key, "-inf", time.time() + 2, 0, 500)):
+                old.zrem(key, due)
                 done[json.loads(due)["data"]] += 1
-            while (text := cast("bytes | None", old.rpop(READY))) is not None:
+        for key in target.ready:
+            while (text := cast("bytes | None", take(key))) is not None:
                 done[json.loads(text)["data"]] += 1
-            ends.wait(0.01)
+        return 0.01
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with again_and_again(step):
         yield done
-    finally:
-        ends.set()
-        thread.join(60)
 
 
-@pytest.mark.timeout(120 + KILLS * 5)
+@pytest.mark.parametrize("target", list(TARGETS))
+@pytest.mark.timeout(120 + KILLS * 8)
 def test_a_bridge_back_that_is_killed_at_random_loses_and_doubles_nothing(
-    own_server: Server, capsys: pytest.CaptureFixture[str]
+    target: str, own_server: Server, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    say(capsys, f"DULY_KILL_SEED={SEED} DULY_BRIDGE_KILLS={KILLS} back")
+    say(capsys, f"DULY_KILL_SEED={SEED} DULY_BRIDGE_KILLS={KILLS} back to {target}")
     chance = random.Random(SEED)
+    to = TARGETS[target]
     other = Server()
     try:
         new = redis.Redis(unix_socket_path=str(own_server.socket))
-        command = [sys.executable, "-m", "duly", "bridge"]
-        options = [*SOURCES["thinkphp"], "--source", other.url, "--url", own_server.url]
-        departed, held = "duly:{orders}:departed", 0
-        with consuming(other) as done:
-            with pushing(own_server.url, random.Random(SEED)) as sent:
+        servers = ["--source", other.url, "--url", own_server.url]
+
+        def tokens() -> list[object]:
+            return [new.hget(f"duly:{{{queue}}}:departed", "token") for queue in to.queues]
+
+        def on_their_way() -> list[str]:
+            return [queue for queue in to.queues if new.exists(f"duly:{{{queue}}}:departing")]
+
+        bridge = Bridge(new, [*to.options, *servers], tokens, random.Random(SEED))
+        client = duly.Client(own_server.url)
+        send = partial(push, [client.queue(queue) for queue in to.queues], chance)
+        held = refused = 0
+        with consuming(other, to) as done:
+            with producing(send, random.Random(SEED), lambda _: done.total()) as sent:
                 for kill in range(KILLS):
-                    forget_locks(new)
-                    before = new.hget(departed, "token")
-                    bridge = subprocess.Popen([*command, "follow", "--back", *options], stderr=subprocess.PIPE)
-                    until(partial(begun, new, departed, before, bridge), "it takes no job")
-                    time.sleep(chance.uniform(0.0, 0.4))
-                    bridge.kill()
-                    said = bridge.communicate()[1].decode()
-                    assert bridge.returncode == -9, said
-                    held += bool(new.exists("duly:{orders}:departing"))
+                    bridge.kill("follow", "--back")
+                    held += bool(on_their_way())
+                    # Only of queues that have a batch on its way: what the others have would go there.
+                    if queues := on_their_way():
+                        other_queues = named(*queues) if target == "workerman" else []
+                        for words in (["drain", "--back"], ["give-back"]):
+                            assert_refused(bridge.run(*words, options=[*to.other_options, *other_queues, *servers]))
+                        refused += 1
                     if kill % 3 == 2:
-                        forget_locks(new)
-                        given = subprocess.run(
-                            [*command, "give-back", *options], capture_output=True, text=True, check=False
-                        )
+                        given = bridge.run("give-back")
                         assert given.returncode == 0, given.stdout + given.stderr
-                        assert not new.exists("duly:{orders}:departing")
-            forget_locks(new)
-            ended = subprocess.run([*command, "drain", "--back", *options], capture_output=True, text=True, check=False)
+                        assert not on_their_way()
+            ended = bridge.run("drain", "--back")
             assert ended.returncode == 0, ended.stdout + ended.stderr
             until(lambda: done.total() >= len(sent), f"of {len(sent)} jobs only some went: {done.total()}")
         assert done == Counter(sent)
-        say(capsys, f"{len(sent)} jobs, {KILLS} kills, {held} of them with a batch on its way")
+        tries = f"{refused} tries with another target"
+        say(
+            capsys,
+            f"back to {target}: {len(sent)} jobs, {KILLS} kills, {held} of them with a batch on its way, {tries}",
+        )
     finally:
         other.close()

@@ -428,7 +428,7 @@ def test_what_a_worker_of_celery_has_comes_over_when_its_time_is_over(
         assert channel.basic_get("orders").headers["id"] == sent.id
         status, said = bridge(*command_of("celery", "drain"))
         assert status == 1, said
-        assert "1 jobs are with workers of the old queue" in said
+        assert "1 job is with workers of the old queue" in said
         status, said = bridge(*command_of("celery", "drain"), "--visibility-timeout", "0")
         assert status == 0, said
     (job,) = orders.peek("ready")

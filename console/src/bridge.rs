@@ -227,7 +227,7 @@ impl Bridge {
             bridge = bridge.back()?;
         }
         let Output { out, err } = output;
-        let mut progress = Progress { err, said_at: Instant::now(), said: None };
+        let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
         let report = match self.mode {
             Mode::DryRun => bridge.count().await?,
             Mode::GiveBack => {
@@ -235,16 +235,20 @@ impl Bridge {
                 _ = writeln!(out, "{given}");
                 return Ok(DONE);
             }
-            Mode::Follow => bridge.follow(interrupted()?, |report| progress.say(report)).await?,
+            Mode::Follow => {
+                let followed = bridge.follow(interrupted()?, |report| progress.say(report)).await;
+                followed.inspect_err(|_| progress.say_what_was_moved())?
+            }
             Mode::Drain => {
                 let interrupted = interrupted()?;
-                tokio::select! {
-                    report = bridge.drain(|report| progress.say(report)) => report?,
+                let drained = tokio::select! {
+                    drained = bridge.drain(|report| progress.say(report)) => drained,
                     () = interrupted => {
                         _ = writeln!(err, "duly: interrupted: what is in flight waits beside its key; run it again");
                         return Ok(INTERRUPTED);
                     }
-                }
+                };
+                drained.inspect_err(|_| progress.say_what_was_moved())?
             }
         };
         _ = writeln!(out, "{report}");
@@ -265,15 +269,21 @@ fn interrupted() -> Result<impl Future<Output = ()>, Error> {
     })
 }
 
+fn jobs_are(count: u64) -> String {
+    if count == 1 { "1 job is".to_owned() } else { format!("{count} jobs are") }
+}
+
 struct Progress<'a> {
     err: &'a mut dyn Write,
     said_at: Instant,
     /// What the last line said that it waits for.
     said: Option<String>,
+    moved: u64,
 }
 
 impl Progress<'_> {
     fn say(&mut self, report: &BridgeReport) {
+        self.moved = report.moved();
         if self.said != report.trouble {
             _ = match &report.trouble {
                 Some(trouble) => writeln!(self.err, "duly: it waits: {trouble}"),
@@ -283,7 +293,14 @@ impl Progress<'_> {
         }
         if self.said_at.elapsed() >= SAY_AGAIN {
             self.said_at = Instant::now();
-            _ = writeln!(self.err, "duly: {} jobs are moved", report.moved());
+            _ = writeln!(self.err, "duly: {} moved", jobs_are(self.moved));
+        }
+    }
+
+    /// Before an error, which has no report.
+    fn say_what_was_moved(&mut self) {
+        if self.moved > 0 {
+            _ = writeln!(self.err, "duly: {} moved, and then it ended with an error", jobs_are(self.moved));
         }
     }
 }

@@ -2,16 +2,23 @@
 -- until a later call says that the other queue has them. A batch that is there already is the next one.
 -- Moves:   delayed | ready | failed -> gone, by way of `departing`.
 -- Replies: {sequence, or '' if there is nothing; the bridge's id for this queue; the state that they were in; `more` if the next call may find something; id, record,
---          what came back, score or '' of each job}; or `fenced <token>` (a bridge with this token has been here), `format <n>`, `levels <list>`.
+--          what came back, score or '' of each job}; or `fenced <token>` (a bridge with this token has been here), `other <entries>`, and the
+--          address and the purpose that the batch on its way was made for (it is not this one, and nothing was done), each in lines of its
+--          own; `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
 --- include: call/meta
 if refused then return refused end
-local noted = redis.call('HMGET', departed, 'token', 'sequence', 'lane', 'state')
+local noted = redis.call('HMGET', departed, 'token', 'sequence', 'lane', 'state', 'made_for')
 local noted_token, sequence, noted_lane, noted_state = noted[1], noted[2], noted[3], noted[4]
 -- without: a bridge whose lock was lost goes on beside another one
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
 -- without: a foreign type under `departing` loses the jobs of a batch
 local waiting = redis.call('LLEN', departing)
+local sequence_of, other = string.match(noted[5] or '', '^(%d+)\n(.*)$')
+-- An older bridge has noted none, or it has noted that of an earlier batch.
+local is_known = waiting > 0 and sequence_of == sequence
+-- without: a batch goes on to another old queue, also if the first one has it
+if is_known and string.match(other, '\n(.*)$') ~= purpose then return string.format('other %.0f\n%s', waiting, other) end
 --- include: call/allow_growing
 redis.call('HSET', departed, 'token', token)
 -- without `and finished == sequence`: a late copy throws away a batch that is on its way
@@ -21,15 +28,25 @@ if finished ~= '' and finished == sequence then
 end
 local more = ''
 --- include: call/clock
+local function note_sequence(noted_sequence)
+  sequence, noted_lane = noted_sequence, noted_lane or lane
+  local made_for = sequence .. '\n' .. address .. '\n' .. purpose
+  redis.call('HSET', departed, 'sequence', sequence, 'lane', noted_lane, 'state', noted_state or state, 'made_for', made_for)
+end
 local function next_sequence(least)
-  sequence = string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1))
-  noted_lane = noted_lane or lane
-  redis.call('HSET', departed, 'sequence', sequence, 'lane', noted_lane, 'state', noted_state or state)
+  note_sequence(string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1)))
 end
 if waiting > 0 then
-  -- The server lost its last writes: the other queue has a later batch, and this one not as it is.
-  -- without: behind a failover the bridge asks for the same batch without an end
-  if not sequence or above ~= '' and tonumber(sequence) <= tonumber(above) then next_sequence(tonumber(above) or 0) end
+  -- without `and tried == sequence`: a bridge that was frozen sends a batch of the one that went on for it once more
+  local is_behind = above ~= '' and tried == sequence and tonumber(sequence) <= tonumber(above)
+  if not sequence or is_behind then
+    -- The server lost its last writes: the other queue has a later batch, and this one not as it is.
+    -- without: behind a failover the bridge asks for the same batch without an end
+    next_sequence(tonumber(above) or 0)
+  elseif not is_known then
+    -- without: a batch of an older bridge goes on to one old queue after the other
+    note_sequence(sequence)
+  end
 elseif cap > 0 then
   --- include: job/routing, job/stale, job/fitting
   --- include: purge/head_of_state

@@ -4,9 +4,9 @@ use redis::Value;
 
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
-    Adopt, AdoptReply, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply, GiveBack,
-    GiveBackReply, Key, Layout, Levels, Numbering, Order, Publish, Published, QueueKeys, Reading, Renewal, Shape, Take,
-    Taken, Target, Variant, Withdraw, is_published,
+    Adopt, AdoptReply, Behind, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply,
+    GiveBack, GiveBackReply, Key, Layout, Levels, Numbering, Order, Publish, Published, QueueKeys, Reading, Refusal,
+    Renewal, Shape, Take, Taken, Target, Variant, Withdraw, is_published,
 };
 
 const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
@@ -17,6 +17,10 @@ struct Stage {
     server: Server,
     keys: QueueKeys,
     calls: u64,
+    /// Of the bridge that calls.
+    purpose: &'static str,
+    /// What the last take said that this bridge has dropped.
+    dropped: u64,
 }
 
 /// What a take gave: sequence, how many were kept, whether there is more, and the jobs as text.
@@ -34,13 +38,27 @@ fn list() -> Reading {
     reading("old", Order::Right, Layout::Here)
 }
 
+fn refused(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Fenced(_) => "fenced".to_owned(),
+        Refusal::Other { elements, address, purpose } => {
+            format!("other: {elements}, {address}, {}", purpose.trim_end())
+        }
+    }
+}
+
+/// So far above what was tried is what is in.
+fn behind(batch: Option<u64>, by: u64) -> Option<Behind> {
+    batch.map(|batch| Behind { batch, known: batch + by })
+}
+
 fn finished(sequence: Option<u64>, kept: &[usize]) -> Finished {
-    Finished { sequence: sequence.unwrap(), kept: kept.to_vec() }
+    Finished { sequence: sequence.unwrap(), kept: kept.to_vec(), rest: Vec::new() }
 }
 
 impl Stage {
     fn new() -> Self {
-        Self { server: Server::start(), keys: queue_keys(0), calls: 0 }
+        Self { server: Server::start(), keys: queue_keys(0), calls: 0, purpose: "to orders\n", dropped: 0 }
     }
 
     fn number(&mut self, words: &[&str]) -> i64 {
@@ -88,15 +106,26 @@ impl Stage {
         finished: Option<&Finished>,
         most: usize,
         most_bytes: usize,
-        above: Option<u64>,
+        behind: Option<Behind>,
     ) -> Result<Batch, String> {
-        let take = Take { reading, token, finished, lane: "lane", most, most_bytes, above };
+        let take = Take {
+            reading,
+            token,
+            finished,
+            lane: "lane",
+            most,
+            most_bytes,
+            behind,
+            purpose: self.purpose,
+            address: "here",
+        };
         let reply = self.server.run(&take.call()).map_err(|error| error.to_string())?;
         match Taken::decode(reply, reading.order).unwrap() {
-            Taken::Batch { sequence, kept_before, more, entries, .. } => {
+            Taken::Batch { sequence, kept_before, more, dropped, entries, .. } => {
+                self.dropped = dropped;
                 Ok((sequence, kept_before, more, texts(entries)))
             }
-            Taken::Fenced(_) => Err("fenced".to_owned()),
+            Taken::Refused(refusal) => Err(refused(&refusal)),
         }
     }
 
@@ -105,9 +134,9 @@ impl Stage {
         token: u64,
         finished: Option<u64>,
         cap: usize,
-        above: Option<u64>,
+        behind: Option<Behind>,
     ) -> Result<Departed, String> {
-        self.depart_from("ready", token, finished, cap, above)
+        self.depart_from("ready", token, finished, cap, behind)
     }
 
     fn depart_from(
@@ -116,11 +145,21 @@ impl Stage {
         token: u64,
         finished: Option<u64>,
         cap: usize,
-        above: Option<u64>,
+        behind: Option<Behind>,
     ) -> Result<Departed, String> {
         let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let (finished, above, lane) = (text(finished), text(above), "lane".to_owned());
-        let depart = Depart { state, token: Digits(token), finished, lane, above, cap };
+        let (above, tried) = (behind.map(|behind| behind.known), behind.map(|behind| behind.batch));
+        let depart = Depart {
+            state,
+            token: Digits(token),
+            finished: text(finished),
+            lane: "lane".to_owned(),
+            above: text(above),
+            tried: text(tried),
+            cap,
+            purpose: self.purpose.to_owned(),
+            address: "here".to_owned(),
+        };
         let request = depart.with([]);
         let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), None);
         let reply = self.server.run(&call).map_err(|error| error.to_string())?;
@@ -128,7 +167,7 @@ impl Stage {
             DepartReply::Batch { sequence, more, jobs, .. } => {
                 Ok((sequence, more, jobs.into_iter().map(|job| job.id).collect()))
             }
-            DepartReply::Fenced(_) => Err("fenced".to_owned()),
+            DepartReply::Refused(refusal) => Err(refused(&refusal)),
         }
     }
 }
@@ -219,11 +258,130 @@ fn a_batch_stays_in_flight_until_it_is_named() {
     assert_eq!((late.0, late.3.len()), (second, 2));
     // A later one of this lane is in.
     let above = second.unwrap() + 1_000_000_000;
-    let raised = stage.take_above(&list(), 2, None, 2, 1 << 20, Some(above)).unwrap();
+    let raised = stage.take_above(&list(), 2, None, 2, 1 << 20, behind(second, 1_000_000_000)).unwrap();
     assert_eq!((raised.0, raised.3.len()), (Some(above + 1), 2));
+    // A copy of that call, or one of a bridge that was frozen with that batch in its hands: it is another batch now.
+    let again = stage.take_above(&list(), 2, None, 2, 1 << 20, behind(second, 2_000_000_000)).unwrap();
+    assert_eq!((again.0, again.3.len()), (Some(above + 1), 2));
     // Another bridge has taken over.
     assert!(stage.take(&list(), 3, None, 2).is_ok());
     assert_eq!(stage.take(&list(), 2, None, 2), Err("fenced".to_owned()));
+}
+
+/// Parts of it may be in where it was made for, and nobody else knows which.
+#[test]
+fn nobody_goes_on_with_a_batch_for_another_purpose() {
+    for (order, elements) in [(Order::Right, 1), (Order::Score, 2)] {
+        let mut stage = Stage::new();
+        let old = reading("old", order, Layout::Here);
+        let add = |stage: &mut Stage, job| match order {
+            Order::Right => stage.server.command(&["LPUSH", "old", job]),
+            _ => stage.server.command(&["ZADD", "old", "1", job]),
+        };
+        add(&mut stage, "a");
+        let (first, _, _, jobs) = stage.take(&old, 1, None, 9).unwrap();
+        assert_eq!(jobs, ["a"]);
+        let hash = stage.lines(&["HGETALL", "{old}:duly:state"]);
+        stage.purpose = "to mail\n";
+        let refused = Err(format!("other: {elements}, here, to orders"));
+        // Nor does it end it, and it changes nothing.
+        assert_eq!(stage.take(&old, 2, None, 9), refused);
+        assert_eq!(stage.take(&old, 2, Some(&finished(first, &[])), 9), refused);
+        assert_eq!(stage.lines(&["HGETALL", "{old}:duly:state"]), hash);
+        stage.purpose = "to orders\n";
+        assert_eq!(stage.take(&old, 2, None, 9).unwrap().0, first);
+        stage.take(&old, 2, Some(&finished(first, &[])), 0).unwrap();
+        // What comes next is for anybody.
+        stage.purpose = "to mail\n";
+        add(&mut stage, "b");
+        assert_eq!(stage.take(&old, 2, None, 9).unwrap().3, ["b"]);
+        stage.purpose = "to orders\n";
+        assert_eq!(stage.take(&old, 2, None, 9), Err(format!("other: {elements}, here, to mail")));
+    }
+}
+
+/// An older bridge has noted no purpose, and leaves that of an earlier batch where it is.
+#[test]
+fn a_batch_of_an_older_bridge_is_gone_on_with_and_has_a_purpose_then() {
+    for made_for in [None, Some("17\nhere\nto mail\n")] {
+        let mut stage = Stage::new();
+        stage.server.command(&["LPUSH", "old", "a"]);
+        let (first, ..) = stage.take(&list(), 1, None, 9).unwrap();
+        stage.server.command(&["HDEL", "{old}:duly:state", "made_for"]);
+        if let Some(made_for) = made_for {
+            stage.server.command(&["HSET", "{old}:duly:state", "made_for", made_for]);
+        }
+        assert_eq!(stage.take(&list(), 1, None, 9).unwrap().0, first);
+        stage.purpose = "to mail\n";
+        assert_eq!(stage.take(&list(), 1, None, 9), Err("other: 1, here, to orders".to_owned()));
+        // What the error says: then it has another sequence, and all of it comes.
+        stage.server.command(&["HDEL", "{old}:duly:state", "made_for", "sequence"]);
+        let (second, _, _, jobs) = stage.take(&list(), 1, None, 9).unwrap();
+        assert_eq!((second > first, jobs), (true, vec!["a".to_owned()]));
+
+        stage.adopt(1, &[("a", Target::Ready, b"")]).unwrap();
+        let (first, _, _) = stage.depart(1, None, 9, None).unwrap();
+        let departed = stage.spell(Key::Departed);
+        stage.server.command(&["HDEL", &departed, "made_for"]);
+        if let Some(made_for) = made_for {
+            stage.server.command(&["HSET", &departed, "made_for", made_for]);
+        }
+        assert_eq!(stage.depart(1, None, 9, None).unwrap().0, first);
+        stage.purpose = "to orders\n";
+        assert_eq!(stage.depart(1, None, 9, None), Err("other: 4, here, to mail".to_owned()));
+        let hash = stage.lines(&["HGETALL", &departed]);
+        assert_eq!(stage.depart(2, first, 9, None), Err("other: 4, here, to mail".to_owned()));
+        assert_eq!(stage.lines(&["HGETALL", &departed]), hash);
+        stage.server.command(&["HDEL", &departed, "made_for"]);
+        assert_eq!(stage.depart(2, None, 9, None).unwrap().0, first);
+    }
+}
+
+#[test]
+fn what_finds_no_room_becomes_a_batch_of_its_own() {
+    for order in [Order::Left, Order::Score] {
+        let mut stage = Stage::new();
+        let old = reading("old", order, Layout::Here);
+        for (score, job) in ["a", "b", "c", "d", "e"].iter().enumerate() {
+            match order {
+                Order::Left => stage.server.command(&["RPUSH", "old", job]),
+                _ => stage.server.command(&["ZADD", "old", &score.to_string(), job]),
+            };
+        }
+        let (first, _, _, _) = stage.take(&old, 1, None, 4).unwrap();
+        let rest = Finished { rest: vec![2, 4], ..finished(first, &[]) };
+        let (second, _, _, jobs) = stage.take(&old, 1, Some(&rest), 9).unwrap();
+        assert_eq!((second > first, jobs.as_slice()), (true, &["b".to_owned(), "d".to_owned()][..]), "{order:?}");
+        // A copy of that call.
+        assert_eq!(stage.take(&old, 1, Some(&rest), 9).unwrap().0, second);
+        assert_eq!(stage.take(&old, 1, Some(&finished(second, &[])), 9).unwrap().3, ["e"]);
+    }
+    // What stays in the old queue goes back at once.
+    let mut stage = Stage::new();
+    stage.server.command(&["LPUSH", "old", "a", "b", "c"]);
+    let (first, ..) = stage.take(&list(), 1, None, 9).unwrap();
+    let rest = Finished { rest: vec![3], ..finished(first, &[1]) };
+    assert_eq!(stage.take(&list(), 1, Some(&rest), 9).unwrap().3, ["c"]);
+    assert_eq!(stage.lines(&["LRANGE", "old", "0", "-1"]), ["a"]);
+}
+
+#[test]
+fn entries_without_a_job_are_counted_for_the_bridge_that_has_dropped_them() {
+    let mut stage = Stage::new();
+    stage.server.command(&["LPUSH", "topic", "gone", "gone too"]);
+    let topic = reading("topic", Order::Right, Layout::Hash("pool".to_owned()));
+    stage.take(&topic, 1, None, 1).unwrap();
+    assert_eq!(stage.dropped, 1);
+    // Its answer may have been lost: the next one says so, too.
+    stage.take(&topic, 1, None, 9).unwrap();
+    assert_eq!(stage.dropped, 2);
+    stage.take(&topic, 1, None, 9).unwrap();
+    assert_eq!(stage.dropped, 2);
+    stage.take(&topic, 2, None, 9).unwrap();
+    assert_eq!(stage.dropped, 0);
+    stage.server.command(&["LPUSH", "topic", "gone"]);
+    stage.take(&topic, 2, None, 9).unwrap();
+    assert_eq!(stage.dropped, 1);
 }
 
 #[test]
@@ -318,7 +476,9 @@ fn jobs_that_go_back_are_on_their_way_until_the_other_queue_has_them() {
     let late = stage.depart(2, first, 2, None).unwrap();
     assert_eq!((late.0, late.2.as_slice()), (second, &all[2..]));
     let above = second.unwrap() + 1_000_000_000;
-    assert_eq!(stage.depart(2, None, 2, Some(above)).unwrap().0, Some(above + 1));
+    assert_eq!(stage.depart(2, None, 2, behind(second, 1_000_000_000)).unwrap().0, Some(above + 1));
+    // As of a batch that comes over.
+    assert_eq!(stage.depart(2, None, 2, behind(second, 2_000_000_000)).unwrap().0, Some(above + 1));
     assert_eq!(stage.depart(3, Some(above + 1), 2, None).unwrap(), (None, false, vec![]));
     assert_eq!(stage.depart(2, None, 2, None), Err("fenced".to_owned()));
     let jobs = stage.spell(Key::Jobs);
@@ -397,7 +557,7 @@ fn what_is_given_back_is_where_it_was_and_comes_once() {
     stage.server.command(&["DEL", &wake]);
     let (first, _, _) = stage.depart(2, None, 2, None).unwrap();
     // Ahead of the clock, as behind a failover.
-    let (first, _, _) = stage.depart(2, None, 2, first.map(|sequence| sequence + 1_000_000_000)).unwrap();
+    let (first, _, _) = stage.depart(2, None, 2, behind(first, 1_000_000_000)).unwrap();
     assert_eq!(stage.give_back(1, first).unwrap(), GiveBackReply::Fenced(2));
     assert_eq!(stage.give_back(2, first.map(|sequence| sequence - 1)).unwrap(), GiveBackReply::Given(0));
     assert_eq!(stage.give_back(2, first).unwrap(), GiveBackReply::Given(2));

@@ -14,6 +14,7 @@
 //! | `instant.rs` | moments as text |
 //! | `over.rs` | the way over |
 //! | `back.rs` | the way back: `thinkphp`, `workerman` and `think_queue` |
+//! | `purpose.rs` | what a batch is made for: nobody goes on with it for something else |
 //! | `report.rs` | what was counted |
 
 mod back;
@@ -23,11 +24,14 @@ mod instant;
 mod old_queue;
 mod over;
 mod package;
+mod purpose;
 mod report;
 
 pub use old_queue::{OldQueue, OldState, ScoreUnit};
 pub use report::{BridgeReport, GivenBack, LaneReport, PushedCounts};
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -66,12 +70,15 @@ pub struct Bridge {
     is_back: bool,
     /// How many parts each of duly's queues has.
     partitions: u16,
+    /// The ids of the servers that jobs go to.
+    server_ids: Mutex<BTreeMap<String, String>>,
 }
 
 impl Bridge {
     /// From the server of `source` to that of `target`, which may be the same.
     pub fn new(source: &Client, target: &Client, old: OldQueue) -> Self {
-        Self { source: source.clone(), target: target.clone(), old, is_back: false, partitions: 1 }
+        let (source, target) = (source.clone(), target.clone());
+        Self { source, target, old, is_back: false, partitions: 1, server_ids: Mutex::default() }
     }
 
     /// Duly's queues have this many partitions (1 to 256), as those of [`Client::partitioned_queue`]. It must be the same in each run.

@@ -27,6 +27,7 @@ use crate::script::{
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
+use crate::value::plural::counted;
 use crate::value::time::{Millis, whole_ms};
 
 /// The most messages of one call that publishes, and of one that pulls.
@@ -294,7 +295,10 @@ impl Topic {
         unsubscribed.await.map_err(self.during("unsubscribe"))
     }
 
-    /// Notes that a member has read these messages, by their ids. Gives how many of them were not acked before.
+    /// Notes that a member has read these messages, by their ids. Gives how many of them its subscription had pulled and not acked.
+    ///
+    /// It is the subscription that this client has pulled from as that member, and no newer one of its name; where it has not pulled, the one
+    /// that the member has now.
     ///
     /// Errors: as [`Self::pull`]. It may be sent again.
     pub async fn ack<I: AsRef<str> + Sync>(&self, member: &str, ids: &[I]) -> Result<u64, Error> {
@@ -386,10 +390,10 @@ fn stranger(member: &str) -> Error {
 fn cut_off(member: &str, reply: &CutOffReply) -> Error {
     let CutOffReply { subscription, at, first, last } = reply;
     let message = format!(
-        "the subscription '{subscription}' of '{member}' has lost {} messages ({first} to {last}) that it had not read, \
+        "the subscription '{subscription}' of '{member}' has lost {} ({first} to {last}) that it had not read, \
          by the topic's bounds, since {}: subscribe again, from earliest to go on with what is left (the default, \
          latest, skips it)",
-        last.saturating_sub(*first).saturating_add(1),
+        counted(last.saturating_sub(*first).saturating_add(1), "message"),
         at.as_seconds()
     );
     Error::new(ErrorKind::CutOff, message)

@@ -7,6 +7,7 @@ pub(crate) mod finite;
 pub(crate) mod id;
 pub(crate) mod json;
 pub mod name;
+pub(crate) mod plural;
 pub(crate) mod rate;
 pub(crate) mod recurrence;
 pub(crate) mod retry;

@@ -5,15 +5,22 @@
 --          has the jobs.
 -- Replies: {sequence, or '' if there is nothing; the lane's id; how many that went back lie before this batch; `more` if the next call
 --          may find something; how many entries this bridge has dropped so far, because they name no job; the entries of the batch, from
---          a sorted set each with its score}; or `fenced <token>`: a bridge with this token has been here.
+--          a sorted set each with its score}; or `fenced <token>`: a bridge with this token has been here; or `other <entries>`, and the
+--          address and the purpose that the batch in flight was made for, each in lines of its own: that is not this one, and nothing
+--          was done.
 -- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; in a list O(those that went back), too.
-local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark', 'dropped')
+local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark', 'dropped', 'made_for')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
 local kept_before, mark, dropped = tonumber(noted[4] or 0), noted[5], tonumber(noted[6] or 0)
 -- without: a bridge whose lock was lost goes on beside another one
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
 -- without: a foreign type under the bridge's list loses a batch
 local waiting = redis.call('LLEN', in_flight)
+local sequence_of, other = string.match(noted[7] or '', '^(%d+)\n(.*)$')
+-- An older bridge has noted none, or it has noted that of an earlier batch.
+local is_known = waiting > 0 and sequence_of == sequence
+-- without: a batch goes on to another queue, which does not know which of its jobs the first one has
+if is_known and string.match(other, '\n(.*)$') ~= purpose then return string.format('other %.0f\n%s', waiting, other) end
 --- include: bridge/old_page
 -- A server without memory refuses the first write that grows, and no other: this moves entries, and grows nothing for long.
 -- without: a full server cannot be emptied
@@ -31,6 +38,16 @@ local function note_kept(count, newest)
     redis.call('HSET', state, 'kept', count)
   end
 end
+local function note_sequence(noted_sequence)
+  sequence, noted_lane = noted_sequence, noted_lane or lane
+  local made_for = sequence .. '\n' .. address .. '\n' .. purpose
+  redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane, 'made_for', made_for)
+end
+local function next_sequence(least)
+  note_sequence(string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1)))
+end
+-- without: a batch of an older bridge goes on to one queue after the other
+if waiting > 0 and sequence and not is_known then note_sequence(sequence) end
 if noted_token ~= token then
   redis.call('HSET', state, 'token', token)
   -- without: a bridge says nothing of what stayed before it
@@ -42,7 +59,14 @@ end
 
 -- without `and finished == sequence`: a late copy throws away the batch behind its own
 if finished ~= '' and finished == sequence then
-  local back = {}
+  local back, left = {}, {}
+  -- Those that the target has no room for are the next batch.
+  if rest ~= '' then
+    local entries = redis.call('LRANGE', in_flight, '0', '-1')
+    for index in string.gmatch(rest, '%d+') do
+      for at = (index - 1) * width + 1, index * width do left[#left + 1] = entries[at] end
+    end
+  end
   for index in string.gmatch(kept, '%d+') do
     local at = (index - 1) * width
     local entry = redis.call('LINDEX', in_flight, at)
@@ -62,18 +86,22 @@ if finished ~= '' and finished == sequence then
   -- without: what stays is read again without an end
   if #back > 0 then note_kept(kept_before + #back, kept_before == 0 and back[#back] or nil) end
   redis.call('DEL', in_flight)
-  waiting = 0
+  -- without: jobs that the target has no room for are lost
+  if #left > 0 then redis.call('RPUSH', in_flight, unpack(left)) end
+  waiting = #left
+  -- without: what is left of a batch is taken for all of it, which is in
+  if waiting > 0 then next_sequence(0) end
 end
 
 local length = has_scores and redis.call('ZCARD', source) or 0
 if not has_scores then length = redis.call('LLEN', source) end
 local more = ''
+-- without `and tried == sequence`: a bridge that was frozen stores a batch of the one that went on for it once more
+local is_behind = above and tried == sequence and tonumber(sequence) <= above
 -- with `if false then`: behind a failover the bridge asks for the same batch without an end
-if waiting > 0 and (not sequence or above and tonumber(sequence) <= above) then
+if waiting > 0 and (not sequence or is_behind) then
   -- The server lost its last writes, or somebody deleted the hash: a later batch of this lane is in, and this one was not stored as it is.
-  sequence = string.format('%.0f', math.max(now_us, (above or 0) + 1, tonumber(sequence or 0) + 1))
-  noted_lane = noted_lane or lane
-  redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane)
+  next_sequence(above or 0)
 -- with `else`: a batch that is in flight grows behind its sequence, and the rest of it is never stored
 elseif waiting == 0 then
   if kept_before > 0 then
@@ -139,9 +167,7 @@ elseif waiting == 0 then
     end
     if taken > 0 then
       redis.call('RPUSH', in_flight, unpack(batch))
-      sequence = string.format('%.0f', math.max(now_us, tonumber(sequence or 0) + 1))
-      noted_lane = noted_lane or lane
-      redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane)
+      next_sequence(0)
     end
   end
 end

@@ -82,9 +82,9 @@ mod tests {
         assert_eq!(said(refused), ("no (at index 2; 0 jobs of the batches before are pushed)".to_owned(), Some(2)));
         push.add(&[Pushed::Created { id: "a".to_owned() }]);
         let refused = push.refused(2, Error::invalid("no"));
-        assert_eq!(said(refused), ("no (at index 3; 1 jobs of the batches before are pushed)".to_owned(), Some(3)));
+        assert_eq!(said(refused), ("no (at index 3; 1 job of the batches before is pushed)".to_owned(), Some(3)));
         let of_the_batch = Error::invalid("no").after_jobs(1);
-        assert_eq!(said(of_the_batch), ("no (1 jobs of the batches before are pushed)".to_owned(), None));
+        assert_eq!(said(of_the_batch), ("no (1 job of the batches before is pushed)".to_owned(), None));
         assert_eq!(said(Error::invalid("no").after_jobs(0)), ("no".to_owned(), None));
     }
 }

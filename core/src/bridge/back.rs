@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::old_queue::{OldQueue, OldState};
-use super::package::Format;
+use super::package::{Format, WITHOUT_END};
+use super::purpose::{Foreign, Purpose, SERVER};
 use super::report::{BridgeReport, GivenBack, LaneReport};
 use super::{BATCH_JOBS, Bridge, LOCK_TTL, fenced, locked};
 use crate::format::envelope::{Envelope, UnknownField, members};
@@ -14,12 +15,13 @@ use crate::lock::{Lock, LockOptions};
 use crate::process::host;
 use crate::queue::{MAX_BATCH, Queue};
 use crate::script::{
-    self, Declared, Depart, DepartReply, DepartingJob, Digits, GiveBack, GiveBackReply, Order, Publish, Published,
-    Withdraw,
+    self, Behind, Declared, Depart, DepartReply, DepartingJob, Digits, GiveBack, GiveBackReply, Order, Publish,
+    Published, Refusal, Withdraw,
 };
 use crate::value::data::Data;
 use crate::value::durability::Durability;
 use crate::value::error::Error;
+use crate::value::plural::{counted, verb};
 use crate::value::retry::DEFAULT_MAX_RETRIES;
 use crate::value::state::State;
 
@@ -55,6 +57,8 @@ struct Progress {
     part: String,
     lock: Lock,
     id: String,
+    /// What its batches are made for.
+    purpose: String,
     /// Has it had an answer that was not refused?
     has_taken: bool,
     finished: Option<u64>,
@@ -99,9 +103,10 @@ impl Bridge {
     }
 
     /// Puts jobs back into duly that an interrupted bridge has left on their way, those of this bridge's queues. The old queue is asked
-    /// first: what it has stays there. It must be the same as that of the interrupted bridge.
+    /// first: what it has stays there.
     ///
-    /// Errors: `InvalidArgument` if this is not the way [`back`](Self::back); those of [`drain`](Self::drain).
+    /// Errors: `InvalidArgument` if this is not the way [`back`](Self::back), and if the interrupted bridge had another old queue; those of
+    /// [`drain`](Self::drain).
     pub async fn give_back(&self) -> Result<GivenBack, Error> {
         if !self.is_back {
             return Err(Error::invalid(
@@ -111,6 +116,7 @@ impl Bridge {
         let mut total = GivenBack::default();
         let mut held = self.enter_back().await?;
         let run = async {
+            self.look_at_all(&mut held).await?;
             for progress in &mut held {
                 while let Next::Batch(leaving) = self.leave(progress, OldState::Ready, 0, None).await? {
                     let count = leaving.jobs.len() as u64;
@@ -212,16 +218,27 @@ impl Bridge {
         }
     }
 
+    /// Where the jobs of a queue go to, and from all states: a batch of one state is gone on with by a bridge that asks for another.
+    async fn purpose_back(&self, queue: &str) -> Result<String, Error> {
+        let key = |state| self.old.way(queue, state).map_or("", |way| way.key);
+        let ready = key(OldState::Ready);
+        let server = self.server_id(&self.source, ready, |id| script::published_id(ready, id)).await?;
+        let purpose = Purpose::default().with(SERVER, &server).with("from", self.old.kind);
+        Ok(STATES.into_iter().fold(purpose, |purpose, state| purpose.with(state.as_str(), key(state))).written())
+    }
+
     /// Takes the lock of each queue.
     async fn enter_back(&self) -> Result<Vec<Progress>, Error> {
         let mut held = Vec::new();
         for queue in self.old.queues_back() {
+            let purpose = self.purpose_back(queue).await?;
             for at in 0..usize::from(self.partitions) {
-                let (queue, part) = (queue.to_owned(), self.part(queue, at));
+                let (queue, part, purpose) = (queue.to_owned(), self.part(queue, at), purpose.clone());
                 let name = format!("bridge:{}:back", part.replace('/', ":"));
                 let lock = self.target.lock(&name, &LockOptions::new().ttl(LOCK_TTL)).await;
                 let lock = lock.map_err(|error| locked(error, &format!("the jobs of '{part}'")))?;
-                held.push(Progress { queue, part, lock, id: host::random_id()?, has_taken: false, finished: None });
+                let id = host::random_id()?;
+                held.push(Progress { queue, part, lock, id, purpose, has_taken: false, finished: None });
             }
         }
         Ok(held)
@@ -238,16 +255,15 @@ impl Bridge {
             for state in STATES.into_iter().filter(|&state| self.old.way(queue, state).is_some()) {
                 let nameless = self.nameless(queue, state).await?;
                 if nameless > 0 {
-                    let message = format!(
-                        "{nameless} {} jobs of '{queue}': {NAMELESS}, and run the bridge again",
-                        state.as_str()
-                    );
+                    let jobs = counted(nameless, &format!("{} job", state.as_str()));
+                    let message = format!("{jobs} of '{queue}': {NAMELESS}, and run the bridge again");
                     return Err(Error::invalid(message).during("bridge"));
                 }
             }
         }
         let mut held = self.enter_back().await?;
         let run = async {
+            self.look_at_all(&mut held).await?;
             self.send_all(report, progress, ends, &mut held).await?;
             for progress in &mut held {
                 self.leave_no_more(progress).await?;
@@ -259,6 +275,14 @@ impl Bridge {
             _ = progress.lock.release().await;
         }
         ended
+    }
+
+    /// Errors: `InvalidArgument` if a batch of another bridge is on its way to somewhere else, before anything moves.
+    async fn look_at_all(&self, held: &mut [Progress]) -> Result<(), Error> {
+        for progress in held {
+            self.leave(progress, OldState::Ready, 0, None).await?;
+        }
+        Ok(())
     }
 
     async fn send_all(
@@ -293,9 +317,9 @@ impl Bridge {
 
     /// One batch of a queue. Says whether there may be another one.
     async fn send(&self, report: &mut BridgeReport, state: OldState, progress: &mut Progress) -> Result<bool, Error> {
-        let mut above = None;
+        let mut behind = None;
         loop {
-            let leaving = match self.leave(progress, state, BATCH_JOBS, above).await? {
+            let leaving = match self.leave(progress, state, BATCH_JOBS, behind).await? {
                 Next::Batch(leaving) => leaving,
                 Next::Nothing { more } => return Ok(more),
             };
@@ -312,13 +336,13 @@ impl Bridge {
             let publish = Publish { target: way.key, order: way.order, lane, sequence: *sequence, jobs: &entries };
             let reply = self.source.run("bridge", &publish.call(), self.source.shared.durability).await?;
             if let Published::Behind(known) = Published::decode(reply)? {
-                above = Some(known);
+                behind = Some(Behind { batch: *sequence, known });
                 continue;
             }
             let at =
                 report.lanes.iter().position(|lane| lane.key == progress.queue && lane.state == *state).unwrap_or(0);
             // Behind an outage the last batch comes again, and was counted.
-            if report.lanes[at].counted.replace(*sequence) != Some(*sequence) {
+            if report.lanes[at].is_news(*sequence, 0) {
                 report.note_back(at, way.key, jobs.len() as u64);
             }
             progress.finished = Some(*sequence);
@@ -332,9 +356,9 @@ impl Bridge {
         progress: &mut Progress,
         state: OldState,
         cap: usize,
-        above: Option<u64>,
+        behind: Option<Behind>,
     ) -> Result<Next<'_>, Error> {
-        let reply = self.depart(progress, progress.lock.token(), state, cap, above).await?;
+        let reply = self.depart(progress, progress.lock.token(), state, cap, behind).await?;
         progress.has_taken |= matches!(reply, DepartReply::Batch { .. });
         let (sequence, lane, state, jobs) = match reply {
             DepartReply::Batch { sequence: Some(sequence), lane, state, jobs, .. } => (sequence, lane, state, jobs),
@@ -342,12 +366,15 @@ impl Bridge {
                 progress.finished = None;
                 return Ok(Next::Nothing { more });
             }
-            DepartReply::Fenced(known) => return Err(self.fenced_back(progress, known)?),
+            DepartReply::Refused(refusal) => return Err(self.refused_back(progress, refusal)?),
         };
         // Of a batch that an earlier bridge has left behind it may be another state than the one that was asked for.
         let state = STATES.into_iter().find(|each| each.as_str() == state).unwrap_or(OldState::Ready);
         let way = self.old.way(&progress.queue, state).ok_or_else(|| {
-            let message = format!("{} {} jobs are on their way to another kind of queue", jobs.len(), state.as_str());
+            let jobs = jobs.len() as u64;
+            let (is, jobs) =
+                (verb(jobs, "is on its", "are on their"), counted(jobs, &format!("{} job", state.as_str())));
+            let message = format!("{jobs} {is} way to another kind of queue");
             Error::invalid(format!("{message}: run the bridge with the options that it had")).during("bridge")
         })?;
         Ok(Next::Batch(Leaving { sequence, lane, state, way, jobs }))
@@ -365,15 +392,29 @@ impl Bridge {
         let part = self.target.queue_or_part(&progress.part)?;
         match part.run(give.with([]).during("bridge").durably(Durability::None)).await? {
             GiveBackReply::Given(count) => Ok(Some(count)),
-            GiveBackReply::Fenced(known) => Err(self.fenced_back(progress, known)?),
+            GiveBackReply::Fenced(known) => Err(self.refused_back(progress, Refusal::Fenced(known))?),
         }
     }
 
-    fn fenced_back(&self, progress: &Progress, known: u64) -> Result<Error, Error> {
+    fn refused_back(&self, progress: &Progress, refusal: Refusal) -> Result<Error, Error> {
         let part = self.target.queue_or_part(&progress.part)?;
         let key = script::departed_key(&part.shared.keys);
-        let of = format!("the jobs of '{}'", progress.part);
-        Ok(fenced(&progress.lock, known, progress.has_taken, &of, &key))
+        Ok(match refusal {
+            Refusal::Fenced(known) => {
+                let of = format!("the jobs of '{}'", progress.part);
+                fenced(&progress.lock, known, progress.has_taken, &of, &key)
+            }
+            Refusal::Other { elements, address, purpose } => {
+                let of = format!("the queue '{}'", progress.part);
+                let otherwise = format!(
+                    "If that is not possible, and it runs no more, give up what is known of them: HDEL {key} made_for. Then this one goes on \
+                     with them, also if that old queue has them.",
+                );
+                let jobs = script::jobs_departing(elements);
+                let foreign = Foreign { jobs, of: &of, address: &address, purpose: &purpose, otherwise: &otherwise };
+                foreign.refused(&progress.purpose, &self.source.address())
+            }
+        })
     }
 
     /// A copy of a call that comes late is to take out nothing any more.
@@ -387,7 +428,7 @@ impl Bridge {
         token: u64,
         state: OldState,
         cap: usize,
-        above: Option<u64>,
+        behind: Option<Behind>,
     ) -> Result<DepartReply, Error> {
         let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let depart = Depart {
@@ -395,8 +436,11 @@ impl Bridge {
             token: Digits(token),
             finished: text(progress.finished),
             lane: progress.id.clone(),
-            above: text(above),
+            above: text(behind.map(|behind| behind.known)),
+            tried: text(behind.map(|behind| behind.batch)),
             cap,
+            purpose: progress.purpose.clone(),
+            address: self.source.address(),
         };
         let part = self.target.queue_or_part(&progress.part)?;
         part.run(depart.with([]).during("bridge").durably(Durability::None)).await
@@ -434,8 +478,11 @@ impl Bridge {
             job.is_some_and(|(_, job)| same_text(job, name)) && fields.iter().any(|(name, _)| name == "data")
         });
         let Some(mut fields) = fields else {
-            let tries = envelope.max_attempts.saturating_add(1);
-            let tries = if envelope.max_attempts == DEFAULT_MAX_RETRIES { json!(null) } else { json!(tries) };
+            let tries = match envelope.max_attempts {
+                DEFAULT_MAX_RETRIES => json!(null),
+                WITHOUT_END => json!(0),
+                retries => json!(retries + 1),
+            };
             let timeout = envelope.timeout.map(|timeout| timeout.get().div_ceil(1000));
             let (name, data) = (json!(name), envelope.data.as_str());
             let timeout = json!(timeout);

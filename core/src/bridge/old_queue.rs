@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::package::Format;
+use super::purpose::Purpose;
 use crate::process::host;
 use crate::script::{Layout, Order, Reading};
 use crate::value::error::Error;
@@ -15,6 +16,8 @@ pub(super) const FALLBACK_QUEUE: &str = "default";
 /// Another queue, whose jobs a [`Bridge`](super::Bridge) takes over.
 #[derive(Debug, Clone)]
 pub struct OldQueue {
+    /// As it is called in options.
+    pub(super) kind: &'static str,
     pub(super) format: Format,
     pub(super) lanes: Vec<Lane>,
     /// The handler's name of jobs that say none.
@@ -62,6 +65,14 @@ pub enum ScoreUnit {
 }
 
 impl ScoreUnit {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Seconds => "s",
+            Self::Millis => "ms",
+            Self::Nanos => "ns",
+        }
+    }
+
     fn to_ms(self, score: f64) -> f64 {
         match self {
             Self::Seconds => score * 1e3,
@@ -104,6 +115,18 @@ impl Lane {
         &self.reading.source
     }
 
+    /// What decides which of its jobs goes where, beside the jobs.
+    pub(super) fn purpose(&self, old: &OldQueue, purpose: Purpose) -> Purpose {
+        let purpose = purpose.with("from", old.kind).with("queue", &self.queue).with("unit", self.unit.as_str());
+        // Of a key that several queues share, those that were not named stay in it.
+        if self.reading.layout == Layout::Here || old.queues.is_empty() {
+            return purpose;
+        }
+        let mut queues: Vec<&str> = old.queues.iter().map(String::as_str).collect();
+        queues.sort_unstable();
+        purpose.with("queues", &queues.join(", "))
+    }
+
     /// When a job is due by its score, in ms since 1970.
     ///
     /// Errors: `InvalidArgument` for a score that is no time within 100 years.
@@ -142,7 +165,8 @@ impl OldQueue {
             Lane::new(ready, Order::Right, OldState::Ready, to),
             Lane::new(failed, Order::Right, OldState::Failed, to),
         ];
-        Self { format: Format::Package, lanes, name: None, goes_back: true, queues: Vec::new() }.distinct()
+        Self { kind: "thinkphp", format: Format::Package, lanes, name: None, goes_back: true, queues: Vec::new() }
+            .distinct()
     }
 
     /// workerman's and webman's `redis-queue`: a list `{redis-queue}-waiting<queue>` each, and for all of them `{redis-queue}-delayed`
@@ -157,7 +181,15 @@ impl OldQueue {
             lanes.push(Lane::new(key(&format!("waiting{queue}")), Order::Right, OldState::Ready, queue));
         }
         lanes.push(Lane::new(key("failed"), Order::Right, OldState::Failed, FALLBACK_QUEUE));
-        Self { format: Format::PackageWithQueue, lanes, name: None, goes_back: true, queues: Vec::new() }.distinct()
+        Self {
+            kind: "workerman",
+            format: Format::PackageWithQueue,
+            lanes,
+            name: None,
+            goes_back: true,
+            queues: Vec::new(),
+        }
+        .distinct()
     }
 
     /// think-queue 3: of each queue a list `{queues:<queue>}` and the sorted sets `…:delayed` and `…:reserved`. The whole payload is the
@@ -165,7 +197,7 @@ impl OldQueue {
     ///
     /// Errors: `InvalidArgument` for the name of a queue.
     pub fn think_queue(queues: &[impl AsRef<str>]) -> Result<Self, Error> {
-        let old = Self::payloads(queues, |queue| format!("{{queues:{queue}}}"))?;
+        let old = Self::payloads("think-queue", queues, |queue| format!("{{queues:{queue}}}"))?;
         Ok(Self { goes_back: true, ..old })
     }
 
@@ -174,14 +206,14 @@ impl OldQueue {
     ///
     /// Errors: `InvalidArgument` for the name of a queue.
     pub fn laravel(prefix: &str, queues: &[impl AsRef<str>]) -> Result<Self, Error> {
-        let mut old = Self::payloads(queues, |queue| format!("{prefix}queues:{queue}"))?;
+        let mut old = Self::payloads("laravel", queues, |queue| format!("{prefix}queues:{queue}"))?;
         for lane in old.lanes.iter_mut().filter(|lane| lane.state == OldState::Ready) {
             lane.notices = Some(format!("{}:notify", lane.key()));
         }
         Ok(old)
     }
 
-    fn payloads(queues: &[impl AsRef<str>], key: impl Fn(&str) -> String) -> Result<Self, Error> {
+    fn payloads(kind: &'static str, queues: &[impl AsRef<str>], key: impl Fn(&str) -> String) -> Result<Self, Error> {
         let mut lanes = Vec::new();
         for queue in queues.iter().map(AsRef::as_ref) {
             // Laravel Cluster users write `{orders}`: duly has its own hash tag.
@@ -192,7 +224,7 @@ impl OldQueue {
             lanes.push(Lane::new(format!("{key}:delayed"), Order::Score, OldState::Delayed, to));
             lanes.push(Lane::new(key, Order::Left, OldState::Ready, to));
         }
-        Self { format: Format::Payload, lanes, name: None, goes_back: false, queues: Vec::new() }.distinct()
+        Self { kind, format: Format::Payload, lanes, name: None, goes_back: false, queues: Vec::new() }.distinct()
     }
 
     /// Celery with Redis as its broker: of each queue a list, and one more for each priority from 1 to 9, and of all of them what their
@@ -220,7 +252,7 @@ impl OldQueue {
             }
         }
         let queues = queues.iter().map(|queue| queue.as_ref().to_owned()).collect();
-        Self { format: Format::Celery, lanes, name: None, goes_back: false, queues }.distinct()
+        Self { kind: "celery", format: Format::Celery, lanes, name: None, goes_back: false, queues }.distinct()
     }
 
     /// gmq: of each topic a ready list `gmq:readyqueue:<topic>`, and of all of them the sorted sets `gmq:bucket:0` and so on, and
@@ -248,7 +280,7 @@ impl OldQueue {
             let key = format!("gmq:readyqueue:{topic}");
             lanes.push(Lane::new(key, Order::Right, OldState::Ready, topic).layout(pool()));
         }
-        Self { format: Format::Gmq, lanes, name: None, goes_back: false, queues: Vec::new() }.distinct()
+        Self { kind: "gmq", format: Format::Gmq, lanes, name: None, goes_back: false, queues: Vec::new() }.distinct()
     }
 
     /// Any list: each entry is the data of a job. JSON is kept byte for byte, other text becomes a JSON string. `oldest_first`: entries
@@ -259,6 +291,7 @@ impl OldQueue {
         name::check_queue(to)?;
         let order = if oldest_first { Order::Left } else { Order::Right };
         Ok(Self {
+            kind: "list",
             format: Format::Data,
             lanes: vec![Lane::new(key, order, OldState::Ready, to)],
             name: None,
@@ -273,7 +306,14 @@ impl OldQueue {
     pub fn sorted_set(key: &str, unit: ScoreUnit, to: &str) -> Result<Self, Error> {
         name::check_queue(to)?;
         let lane = Lane { unit, ..Lane::new(key, Order::Score, OldState::Delayed, to) };
-        Ok(Self { format: Format::Data, lanes: vec![lane], name: None, goes_back: false, queues: Vec::new() })
+        Ok(Self {
+            kind: "sorted-set",
+            format: Format::Data,
+            lanes: vec![lane],
+            name: None,
+            goes_back: false,
+            queues: Vec::new(),
+        })
     }
 
     /// The handler's name of jobs that say none.

@@ -1,17 +1,21 @@
 //! The way over: jobs leave the other queue's keys in batches, and duly stores each batch once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::old_queue::Lane;
-use super::package::{Fate, Moved};
+use super::package::{Fate, Format, Moved};
+use super::purpose::{Foreign, Purpose, SERVER, id_of};
 use super::report::{BridgeReport, LaneReport, PushedCounts};
 use super::{BATCH_BYTES, BATCH_JOBS, Bridge, LOCK_TTL, LOOK_AGAIN, fenced, locked};
 use crate::lock::{Lock, LockOptions};
 use crate::process::host;
-use crate::script::{self, Adopt, AdoptReply, Declared, Digits, Entries, Finished, Take, Taken, Target, crc16};
+use crate::script::{
+    self, Adopt, AdoptReply, Behind, Declared, Digits, Entries, Finished, Order, Refusal, Take, Taken, Target, crc16,
+};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
+use crate::value::plural::{counted, verb};
 use crate::value::time::Millis;
 
 /// How often a key is tried again whose failed jobs have no room, while the others are followed.
@@ -23,6 +27,8 @@ struct Progress {
     id: String,
     /// One bridge at a time; its token tells the old server which one that is.
     lock: Lock,
+    /// What its batches are made for.
+    purpose: String,
     /// Has it had an answer that was not refused?
     has_taken: bool,
     /// The batch that is in, which the next call says.
@@ -43,11 +49,27 @@ enum Batch {
     Blocked(String),
 }
 
-/// When a part of a batch was stored.
+/// A job of a batch.
+struct Coming<'a> {
+    /// Its number in the batch, from 0.
+    at: usize,
+    new_id: &'a str,
+    moved: &'a Moved,
+}
+
+/// What a call for a batch gave.
+struct Given {
+    /// None if there is no batch.
+    sequence: Option<u64>,
+    lane: String,
+    more: bool,
+    entries: Entries,
+}
+
+/// Was a part of a batch stored?
 enum Stored {
-    Now,
-    /// By a call that nobody has heard the answer of.
-    Before,
+    /// By this call, or by an earlier one.
+    In,
     /// A later one, of this sequence, is in.
     Behind(u64),
     /// Not at all: so many more failed jobs fit into `failed`.
@@ -109,13 +131,19 @@ impl Bridge {
     ) -> Result<(), Error> {
         let mut lanes = Vec::new();
         let run = async {
+            let server =
+                self.server_id(&self.target, "", |id| script::target_id(&self.target.shared.prefix, id)).await?;
             for lane in &self.old.lanes {
-                lanes.push(self.enter(lane).await?);
+                lanes.push(self.enter(lane, &server).await?);
+            }
+            // Of all of them, before anything moves: else what this one has in flight of one key, and another one of another, stops both.
+            for (index, lane) in self.old.lanes.iter().enumerate() {
+                self.take(&mut report.lanes[index], lane, &mut lanes[index], 0, None).await?;
             }
             self.move_all(report, progress, ends, &mut lanes).await?;
             // A copy of a call that comes late is to move nothing any more, and what stays in the old queue is to be there.
             for (lane, progress) in self.old.lanes.iter().zip(&lanes) {
-                self.take(lane, progress, 0, None).await?;
+                self.ask(lane, progress, progress.lock.token() + 1, 0, None).await?;
             }
             Ok(())
         };
@@ -171,34 +199,23 @@ impl Bridge {
         lane: &Lane,
         progress: &mut Progress,
     ) -> Result<Batch, Error> {
-        let mut above = None;
+        let mut behind = None;
         'again: loop {
-            let taken = self.take(lane, progress, BATCH_JOBS, above).await?;
-            if let Taken::Batch { dropped, kept_before, .. } = taken {
-                progress.has_taken = true;
-                report.lanes[index].dropped += dropped.saturating_sub(progress.dropped);
-                progress.dropped = dropped;
-                report.lanes[index].stay_at_most(kept_before);
-            }
-            let (sequence, id, more, entries) = match taken {
-                Taken::Batch { sequence: Some(sequence), lane, more, entries, .. } => (sequence, lane, more, entries),
-                Taken::Batch { more, .. } => {
-                    progress.finished = None;
-                    if !progress.is_trimmed {
-                        self.trim_notices(lane, progress).await?;
-                    }
-                    return Ok(Batch::Done { more });
+            let Given { sequence, lane: id, more, entries } =
+                self.take(&mut report.lanes[index], lane, progress, BATCH_JOBS, behind).await?;
+            let Some(sequence) = sequence else {
+                progress.finished = None;
+                if !progress.is_trimmed {
+                    self.trim_notices(lane, progress).await?;
                 }
-                Taken::Fenced(known) => {
-                    let of = format!("the key '{}'", lane.key().escape_debug());
-                    return Err(fenced(&progress.lock, known, progress.has_taken, &of, &lane.reading.state_key()));
-                }
+                return Ok(Batch::Done { more });
             };
             let fates = self.read(lane, entries, self.now(lane).await?)?;
+            let mut without_room = WithoutRoom::default();
             for (part, jobs) in self.parts_of(&fates) {
                 // What goes to `failed` has its own sequence: the others are in, whether there is room for it or not. So has what may expire
                 // before the batch is read again: a job is never in another part than before.
-                let (failed, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|(_, moved)| moved.may_fail);
+                let (failed, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.moved.may_fail);
                 for (name, jobs) in [(id.clone(), others), (format!("{id}:failed"), failed)] {
                     if jobs.is_empty() {
                         continue;
@@ -206,41 +223,46 @@ impl Bridge {
                     // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge
                     // has taken over, which the next call finds out.
                     match self.store(report, &part, &name, sequence, &jobs).await? {
-                        Stored::Now | Stored::Before => {}
+                        Stored::In => {}
                         Stored::Behind(known) => {
-                            above = Some(known);
+                            behind = Some(Behind { batch: sequence, known });
                             continue 'again;
                         }
-                        Stored::NoRoom(room) => {
-                            let come = jobs.iter().filter(|(_, moved)| moved.target == Target::Failed).count();
-                            return Ok(Batch::Blocked(format!(
-                                "{come} failed jobs come, and the queue '{part}' keeps {room} more: raise that with keep_failed, or \
-                                 empty it, and run the bridge again"
-                            )));
-                        }
+                        Stored::NoRoom(room) => without_room.note(&part, room, &jobs),
                     }
                 }
             }
-            // Behind an outage the last batch comes again, and was counted.
-            let counted = &mut report.lanes[index];
-            if counted.counted.replace(sequence) != Some(sequence) {
-                for (_, fate) in &fates {
+            for (at, (_, fate)) in fates.iter().enumerate() {
+                // Behind an outage the last batch comes again, and was counted.
+                if !without_room.jobs.contains(&at) && report.lanes[index].is_news(sequence, at) {
                     report.note_fate(index, fate);
                 }
             }
             let stays = fates.iter().enumerate().filter(|(_, (_, fate))| matches!(fate, Fate::Stays(_)));
-            progress.finished = Some(Finished { sequence, kept: stays.map(|(at, _)| at + 1).collect() });
-            self.trim_notices(lane, progress).await?;
-            return Ok(Batch::Done { more: more || !fates.is_empty() });
+            let kept = stays.map(|(at, _)| at + 1).collect();
+            let rest: Vec<usize> = without_room.jobs.iter().map(|at| at + 1).collect();
+            let is_whole = rest.len() == fates.len();
+            progress.finished = Some(Finished { sequence, kept, rest }).filter(|_| !is_whole);
+            let Some(reason) = without_room.reason() else {
+                self.trim_notices(lane, progress).await?;
+                return Ok(Batch::Done { more: more || !fates.is_empty() });
+            };
+            if !is_whole {
+                // What is in is in flight no more, and what is not becomes a batch of its own.
+                self.take(&mut report.lanes[index], lane, progress, BATCH_JOBS, None).await?;
+                progress.finished = None;
+                self.trim_notices(lane, progress).await?;
+            }
+            return Ok(Batch::Blocked(reason));
         }
     }
 
     /// The jobs that come over, by the queue or the part of one that each goes into.
-    fn parts_of<'a>(&self, fates: &'a [(String, Fate)]) -> BTreeMap<String, Vec<(&'a str, &'a Moved)>> {
-        let mut parts = BTreeMap::<String, Vec<(&str, &Moved)>>::new();
+    fn parts_of<'a>(&self, fates: &'a [(String, Fate)]) -> BTreeMap<String, Vec<Coming<'a>>> {
+        let mut parts = BTreeMap::<String, Vec<Coming<'_>>>::new();
         for (at, (new_id, fate)) in fates.iter().enumerate() {
             if let Fate::Moves(moved) = fate {
-                parts.entry(self.part(&moved.queue, at)).or_default().push((new_id, moved));
+                parts.entry(self.part(&moved.queue, at)).or_default().push(Coming { at, new_id, moved });
             }
         }
         parts
@@ -288,16 +310,60 @@ impl Bridge {
         }
     }
 
-    /// `most`: 0 at the end of this bridge, when no late copy of its calls is to move anything any more.
-    async fn take(&self, lane: &Lane, progress: &Progress, most: usize, above: Option<u64>) -> Result<Taken, Error> {
+    /// The next batch, or the one that is in flight, and with 0 for `most` none but that.
+    async fn take(
+        &self,
+        report: &mut LaneReport,
+        lane: &Lane,
+        progress: &mut Progress,
+        most: usize,
+        behind: Option<Behind>,
+    ) -> Result<Given, Error> {
+        let of = || format!("the key '{}'", lane.key().escape_debug());
+        match self.ask(lane, progress, progress.lock.token(), most, behind).await? {
+            Taken::Batch { sequence, lane, kept_before, more, dropped, entries } => {
+                progress.has_taken = true;
+                report.dropped += dropped.saturating_sub(progress.dropped);
+                progress.dropped = dropped;
+                report.stay_at_most(kept_before);
+                Ok(Given { sequence, lane, more, entries })
+            }
+            Taken::Refused(Refusal::Fenced(known)) => {
+                Err(fenced(&progress.lock, known, progress.has_taken, &of(), &lane.reading.state_key()))
+            }
+            Taken::Refused(Refusal::Other { elements, address, purpose }) => {
+                let jobs = if lane.reading.order.has_scores() { elements / 2 } else { elements };
+                // Without its sequence it gets another one: a part of the new target may know this one from its own part.
+                let otherwise = format!(
+                    "If that is not possible, and it runs no more, give up what is known of them: HDEL {} made_for sequence. Then all of \
+                     them come to this one, also those that the other one has stored.",
+                    lane.reading.state_key().escape_debug()
+                );
+                let foreign = Foreign { jobs, of: &of(), address: &address, purpose: &purpose, otherwise: &otherwise };
+                Err(foreign.refused(&progress.purpose, &self.target.address()))
+            }
+        }
+    }
+
+    /// `token`: at the end of this bridge a larger one than it has, because no late copy of its calls is to move anything any more.
+    async fn ask(
+        &self,
+        lane: &Lane,
+        progress: &Progress,
+        token: u64,
+        most: usize,
+        behind: Option<Behind>,
+    ) -> Result<Taken, Error> {
         let take = Take {
             reading: &lane.reading,
-            token: progress.lock.token() + u64::from(most == 0),
+            token,
             finished: progress.finished.as_ref(),
             lane: &progress.id,
             most,
             most_bytes: BATCH_BYTES,
-            above,
+            behind,
+            purpose: &progress.purpose,
+            address: &self.target.address(),
         };
         let reply = self.source.run("bridge", &take.call(), self.source.shared.durability).await?;
         Taken::decode(reply, lane.reading.order)
@@ -316,40 +382,81 @@ impl Bridge {
         queue: &str,
         lane: &str,
         sequence: u64,
-        jobs: &[(&str, &Moved)],
+        jobs: &[Coming<'_>],
     ) -> Result<Stored, Error> {
         if !report.pushed.contains_key(queue) {
             let count = self.pushed(queue).await?;
             report.pushed.insert(queue.to_owned(), PushedCounts { before: count, after: count, stored: 0 });
         }
         let part = self.target.queue_or_part(queue)?;
-        let items = jobs.iter().map(|(id, moved)| (id.as_bytes(), &*moved.record, moved.target, &*moved.came_back));
+        let items = jobs
+            .iter()
+            .map(|Coming { new_id, moved, .. }| (new_id.as_bytes(), &*moved.record, moved.target, &*moved.came_back));
         let adopt = Adopt { lane: lane.to_owned(), sequence: Digits(sequence) };
         let adopt = adopt.with(items).during("bridge").durably(self.target.shared.durability);
         Ok(match part.run(adopt).await? {
             AdoptReply::Adopted => {
                 report.pushed.entry(queue.to_owned()).or_default().stored += jobs.len() as u64;
-                Stored::Now
+                Stored::In
             }
-            AdoptReply::Known => Stored::Before,
+            AdoptReply::Known => Stored::In,
             AdoptReply::Behind(known) => Stored::Behind(known),
             AdoptReply::Room(room) => Stored::NoRoom(room),
         })
     }
 
-    /// The first bridge gives a lane its name, which is the same under each address of its server.
-    async fn enter(&self, lane: &Lane) -> Result<Progress, Error> {
-        let new_id = host::random_id()?;
-        let (slot, [give, get]) = script::lane_id(lane.key(), &new_id);
-        let mut known = script::lane(self.source.command("bridge", slot, get.clone()).await?)?;
-        // Not at once: a server without memory refuses it.
-        if known.is_none() {
-            self.source.command("bridge", slot, give).await?;
-            known = script::lane(self.source.command("bridge", slot, get).await?)?;
+    /// The first bridge gives a lane its name, which is the same under each address of its server. `server`: the id of duly's.
+    async fn enter(&self, lane: &Lane, server: &str) -> Result<Progress, Error> {
+        // Where jobs stay in a list. A script that may not run it would say so in the middle of a drain, with nothing lost.
+        if self.old.format == Format::Celery && lane.reading.order == Order::Right {
+            let (slot, lset) = script::try_lset(lane.key());
+            match self.source.command("bridge", slot, lset).await {
+                Err(error) if error.kind() == ErrorKind::PermissionDenied || error.is_transient() => return Err(error),
+                _ => {}
+            }
         }
-        let id = known.unwrap_or(new_id);
+        let id = id_of(&self.source, host::random_id()?, |id| script::lane_id(lane.key(), id)).await?;
         let lock = self.target.lock(&format!("bridge:{id}"), &LockOptions::new().ttl(LOCK_TTL)).await;
         let lock = lock.map_err(|error| locked(error, &format!("the key '{}'", lane.key().escape_debug())))?;
-        Ok(Progress { id, lock, has_taken: false, finished: None, is_trimmed: false, dropped: 0, blocked: None })
+        let purpose = Purpose::default().with(SERVER, server).with("prefix", &self.target.shared.prefix);
+        let purpose = lane.purpose(&self.old, purpose.with("partitions", &self.partitions.to_string())).written();
+        Ok(Progress {
+            id,
+            lock,
+            purpose,
+            has_taken: false,
+            finished: None,
+            is_trimmed: false,
+            dropped: 0,
+            blocked: None,
+        })
+    }
+}
+
+/// What finds no room in `failed`.
+#[derive(Default)]
+struct WithoutRoom {
+    /// The numbers of these jobs in their batch, from 0.
+    jobs: BTreeSet<usize>,
+    /// Of each queue, or each part of one.
+    reasons: Vec<String>,
+}
+
+impl WithoutRoom {
+    /// `room`: for so many there is some.
+    fn note(&mut self, part: &str, room: usize, jobs: &[Coming<'_>]) {
+        self.jobs.extend(jobs.iter().map(|job| job.at));
+        let come = jobs.iter().filter(|job| job.moved.target == Target::Failed).count() as u64;
+        let (come, comes) = (counted(come, "failed job"), verb(come, "comes", "come"));
+        self.reasons.push(format!("{come} {comes}, and the queue '{part}' keeps {room} more"));
+    }
+
+    fn reason(&self) -> Option<String> {
+        let (first, others) = self.reasons.split_first()?;
+        let others = match others.len() as u64 {
+            0 => String::new(),
+            count => format!(" ({} {} no room either)", counted(count, "other queue"), verb(count, "has", "have")),
+        };
+        Some(format!("{first}{others}: raise that with keep_failed, or empty it, and run the bridge again"))
     }
 }

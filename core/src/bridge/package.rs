@@ -54,6 +54,9 @@ impl Job {
     }
 }
 
+/// As many retries as a job can have: some hundred years of them, at one a second.
+pub(super) const WITHOUT_END: u32 = u32::MAX;
+
 /// Why a job could not be read.
 #[derive(Debug)]
 pub(super) enum Unread {
@@ -240,9 +243,9 @@ fn payload(entry: &[u8], id: &str) -> Result<Envelope, Error> {
     if let Some(seconds) = pushed.split('.').next().and_then(|seconds| seconds.parse().ok()) {
         envelope.time = seconds;
     }
-    // They count runs, and 0 means without end.
-    if let Some(tries) = tries.filter(|&tries| tries > 0) {
-        envelope.max_attempts = tries - 1;
+    // They count runs; 0 means without end, and null what the worker was told, which nobody wrote down.
+    if let Some(tries) = tries {
+        envelope.max_attempts = tries.checked_sub(1).unwrap_or(WITHOUT_END);
     }
     Ok(with_new_id(envelope, id))
 }

@@ -1,11 +1,12 @@
 //! The counts of a bridge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::old_queue::{Lane, OldState};
 use super::package::{Fate, Moved};
 use crate::script::Target;
+use crate::value::plural::{counted, verb};
 
 /// The counts of a bridge: jobs that it has taken over, or would.
 #[non_exhaustive]
@@ -71,8 +72,8 @@ pub struct LaneReport {
     pub blocked: Option<String>,
     /// Is it shown while it is empty?
     is_seldom: bool,
-    /// The last batch that was counted: it may come again behind an outage.
-    pub(super) counted: Option<u64>,
+    /// The last batch, and which of its jobs are counted: it may come again behind an outage.
+    counted: (u64, BTreeSet<usize>),
 }
 
 impl LaneReport {
@@ -90,7 +91,7 @@ impl LaneReport {
             stays: BTreeMap::new(),
             blocked: None,
             is_seldom: lane.is_seldom,
-            counted: None,
+            counted: Default::default(),
         }
     }
 
@@ -108,8 +109,16 @@ impl LaneReport {
             stays: BTreeMap::new(),
             blocked: None,
             is_seldom: false,
-            counted: None,
+            counted: Default::default(),
         }
+    }
+
+    /// Was this job of this batch not counted before? It is now.
+    pub(super) fn is_news(&mut self, sequence: u64, at: usize) -> bool {
+        if self.counted.0 != sequence {
+            self.counted = (sequence, BTreeSet::new());
+        }
+        self.counted.1.insert(at)
     }
 
     /// Workers of the old queue have taken some of those that stayed, nobody knows which: so many are left.
@@ -224,12 +233,14 @@ impl fmt::Display for BridgeReport {
         }
         let dropped: u64 = self.lanes.iter().map(|lane| lane.dropped).sum();
         if dropped > 0 {
-            let drop = if self.is_dry { "would be dropped" } else { "were dropped" };
-            write!(f, "\n{dropped} entries of the old queue name no job any more, and {drop}")?;
+            let drop = if self.is_dry { "would be dropped" } else { verb(dropped, "was dropped", "were dropped") };
+            let entries = if dropped == 1 { "entry" } else { "entries" };
+            let name = verb(dropped, "names", "name");
+            write!(f, "\n{dropped} {entries} of the old queue {name} no job any more, and {drop}")?;
         }
         for (reason, count) in self.stays() {
-            let stay = if self.is_dry { "would stay" } else { "stay" };
-            write!(f, "\n{count} jobs {stay} in {here}: {reason}")?;
+            let stay = if self.is_dry { "would stay" } else { verb(count, "stays", "stay") };
+            write!(f, "\n{} {stay} in {here}: {reason}", counted(count, "job"))?;
         }
         for lane in shown() {
             if let Some(reason) = &lane.blocked {
@@ -238,22 +249,28 @@ impl fmt::Display for BridgeReport {
         }
         let interrupted = self.lanes.iter().filter(|lane| lane.blocked.is_none());
         let in_flight: u64 = interrupted.map(|lane| lane.in_flight).sum();
-        let again = if self.is_back { " with the same options, or `duly bridge give-back`" } else { "" };
+        let or = if self.is_back { ", or `duly bridge give-back`" } else { "" };
         if in_flight > 0 {
-            write!(f, "\n{in_flight} jobs are in flight from a bridge that was interrupted: run it again{again}")?;
-        }
-        for (queue, count) in &self.departing {
+            let (jobs, are) = (counted(in_flight, "job"), verb(in_flight, "is", "are"));
             write!(
                 f,
-                "\n{count} jobs of '{queue}' are on their way to another queue, by a bridge --back that was interrupted: run that \
-                 again, or `duly bridge give-back`"
+                "\n{jobs} {are} in flight from a bridge that was interrupted: run it again with the same options{or}"
+            )?;
+        }
+        for (queue, count) in &self.departing {
+            let (jobs, are) = (counted(*count, "job"), verb(*count, "is on its", "are on their"));
+            write!(
+                f,
+                "\n{jobs} of '{queue}' {are} way to another queue, by a bridge --back that was interrupted: run that again, or \
+                 `duly bridge give-back`"
             )?;
         }
         if self.is_dry {
             return write!(f, "\nnothing was moved");
         }
         for (queue, PushedCounts { before, after, .. }) in &self.pushed {
-            write!(f, "\nthe queue '{queue}' had counted {before} pushed jobs before, and counts {after} now")?;
+            let before = counted(*before, "pushed job");
+            write!(f, "\nthe queue '{queue}' had counted {before} before, and counts {after} now")?;
         }
         let mut others = self.lanes.iter().filter(|lane| lane.state != OldState::Reserved);
         let differs = if self.is_back {
@@ -264,17 +281,19 @@ impl fmt::Display for BridgeReport {
         let held = |lane: &LaneReport| lane.left.saturating_sub(lane.stays.values().sum());
         let held: u64 = self.lanes.iter().filter(|lane| lane.state == OldState::Reserved).map(held).sum();
         if held > 0 {
-            write!(
-                f,
-                "\n{held} jobs are with workers of {here}: they are left to them until their time is over, so run it again then"
-            )?;
+            let (jobs, are) = (counted(held, "job"), verb(held, "is", "are"));
+            let left = verb(held, "it is left to them until its", "they are left to them until their");
+            write!(f, "\n{jobs} {are} with workers of {here}: {left} time is over, so run it again then")?;
         }
         if let Some((queue, pushed)) = self.pushed.iter().find(|(_, pushed)| !pushed.agrees()) {
             let stored = pushed.stored;
             return write!(
                 f,
-                "\n{stored} jobs were stored in the queue '{queue}', which does not count them: its server may have lost writes, \
-                 so compare the jobs there before you give up the old queue"
+                "\n{} {} stored in the queue '{queue}', which does not count {}: its server may have lost writes, so compare the jobs \
+                 there before you give up the old queue",
+                counted(stored, "job"),
+                verb(stored, "was", "were"),
+                verb(stored, "it", "them")
             );
         }
         if self.is_complete() {
@@ -299,9 +318,11 @@ pub struct GivenBack {
 
 impl fmt::Display for GivenBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} jobs are in duly again", self.given)?;
-        if self.published > 0 {
-            write!(f, "\n{} jobs were in the old queue already, and are there", self.published)?;
+        let Self { given, published } = *self;
+        write!(f, "{} {} in duly again", counted(given, "job"), verb(given, "is", "are"))?;
+        if published > 0 {
+            let (were, are) = (verb(published, "was", "were"), verb(published, "is", "are"));
+            write!(f, "\n{} {were} in the old queue already, and {are} there", counted(published, "job"))?;
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::address::Address;
 use super::secret::{Credentials, Secret};
-use super::url::ParsedUrl;
+use super::url::{Layout, ParsedUrl};
 use crate::script::permissions_key;
 use crate::value::error::Error;
 
@@ -65,6 +66,18 @@ impl Settings {
             permissions_key: permissions_key("duly:"),
             client_name: "duly".to_owned(),
         }
+    }
+
+    /// Where the URL leads, for people: without user and password.
+    pub(crate) fn address(&self) -> String {
+        let Ok(parsed) = self.resolve() else { return "an unknown address".to_owned() };
+        let list = |addresses: &[Address]| addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(",");
+        let server = match &parsed.layout {
+            Layout::Single(address) => address.to_string(),
+            Layout::Sentinel { sentinels, master_name } => format!("{}/{master_name}", list(sentinels)),
+            Layout::Cluster { seeds } => list(seeds),
+        };
+        if parsed.db == 0 { server } else { format!("{server} (database {})", parsed.db) }
     }
 
     pub(super) fn fails_fast(&self) -> bool {

@@ -139,6 +139,11 @@ impl Client {
         })
     }
 
+    /// Where its server is, for people: without user and password.
+    pub(crate) fn address(&self) -> String {
+        if self.shared.embedded.is_some() { "an embedded server".to_owned() } else { self.shared.settings.address() }
+    }
+
     /// One round trip to the server.
     pub async fn ping(&self) -> Result<(), Error> {
         self.command("ping", 0, ping()).await.map(|_| ())

@@ -6,6 +6,7 @@ use super::argument::{Argument, Digits};
 use super::call::{ByteStrings, Call};
 use super::declare::scripts;
 use super::foreign::{beside, foreign, slot};
+use super::keys::bridge_target_key;
 use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
 
@@ -18,7 +19,8 @@ foreign! {
     keys: [source, in_flight, state, companion],
     arguments: {
         token: Digits, finished: Option<Digits>, lane: &'a str, order: Order, most: usize, most_bytes: usize,
-        above: Option<u64>, held: &'a Layout, grace_s: u64, kept: String,
+        above: Option<u64>, tried: Option<Digits>, held: &'a Layout, grace_s: u64, kept: String, rest: String,
+        purpose: &'a str, address: &'a str,
     };
 }
 
@@ -180,8 +182,19 @@ pub(crate) struct Take<'a> {
     pub(crate) lane: &'a str,
     pub(crate) most: usize,
     pub(crate) most_bytes: usize,
-    /// A later batch of this lane is in: what is in flight gets a sequence above its one.
-    pub(crate) above: Option<u64>,
+    pub(crate) behind: Option<Behind>,
+    /// What its batches are made for: one in flight that was made for something else is refused.
+    pub(crate) purpose: &'a str,
+    /// Where they go to, for people.
+    pub(crate) address: &'a str,
+}
+
+/// A batch was not taken, because a later one of its lane is in: it gets a sequence above that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Behind {
+    pub(crate) batch: u64,
+    /// The later one.
+    pub(crate) known: u64,
 }
 
 /// A batch that is in.
@@ -190,13 +203,18 @@ pub(crate) struct Finished {
     pub(crate) sequence: u64,
     /// Which of its entries go back to the other queue, by their numbers from 1.
     pub(crate) kept: Vec<usize>,
+    /// Which of its entries are not in, by their numbers from 1: they become the next batch.
+    pub(crate) rest: Vec<usize>,
 }
 
 impl<'a> Take<'a> {
     /// Right when sent twice: what is in flight stays there until the call that names it.
     pub(crate) fn call(&self) -> Call<'a> {
         let Reading { source, order, layout, grace_s } = self.reading;
-        let kept = self.finished.map(|finished| finished.kept.as_slice()).unwrap_or_default();
+        let numbers = |of: fn(&Finished) -> &[usize]| {
+            let numbers = self.finished.map(of).unwrap_or_default();
+            numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" ")
+        };
         let take = TakeBatch {
             token: Digits(self.token),
             finished: self.finished.map(|finished| Digits(finished.sequence)),
@@ -204,10 +222,14 @@ impl<'a> Take<'a> {
             order: *order,
             most: self.most,
             most_bytes: self.most_bytes,
-            above: self.above,
+            above: self.behind.map(|behind| behind.known),
+            tried: self.behind.map(|behind| Digits(behind.batch)),
             held: layout,
             grace_s: *grace_s,
-            kept: kept.iter().map(usize::to_string).collect::<Vec<_>>().join(" "),
+            kept: numbers(|finished| &finished.kept),
+            rest: numbers(|finished| &finished.rest),
+            purpose: self.purpose,
+            address: self.address,
         };
         let own = ["in_flight", "state"].map(|own| beside(source, own));
         let others: Vec<&str> = own.iter().map(String::as_str).chain(layout.key()).collect();
@@ -233,8 +255,37 @@ pub(crate) enum Taken {
         dropped: u64,
         entries: Entries,
     },
+    Refused(Refusal),
+}
+
+/// Why a bridge gets no batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
     /// A bridge whose lock had this larger token has been here.
     Fenced(u64),
+    /// A batch waits that was made for something else.
+    Other {
+        /// How many elements its list has.
+        elements: u64,
+        /// Where it goes to, for people.
+        address: String,
+        purpose: String,
+    },
+}
+
+impl Refusal {
+    pub(super) fn decode(reply: Value) -> Result<Self, Error> {
+        let text = text_of(reply)?;
+        let other = |text: &str| {
+            let mut lines = text.strip_prefix("other ")?.splitn(3, '\n');
+            let (elements, address, purpose) = (lines.next()?.parse().ok()?, lines.next()?, lines.next()?);
+            Some(Self::Other { elements, address: address.to_owned(), purpose: purpose.to_owned() })
+        };
+        match other(&text) {
+            Some(other) => Ok(other),
+            None => fenced(Value::BulkString(text.into_bytes())).map(Self::Fenced),
+        }
+    }
 }
 
 /// The answer to a bridge whose token is too small.
@@ -247,7 +298,7 @@ pub(super) fn fenced(reply: Value) -> Result<u64, Error> {
 impl Taken {
     pub(crate) fn decode(reply: Value, order: Order) -> Result<Self, Error> {
         if !matches!(reply, Value::Array(_)) {
-            return fenced(reply).map(Self::Fenced);
+            return Refusal::decode(reply).map(Self::Refused);
         }
         let mut items = array(reply)?.into_iter();
         let sequence = utf8(next(&mut items, "a sequence")?)?;
@@ -295,9 +346,26 @@ pub(crate) fn lane_id(source: &str, id: &str) -> (u16, [Cmd; 2]) {
     (slot(source), [give, get])
 }
 
-/// The answer to the second command of [`lane_id`].
-pub(crate) fn lane(reply: Value) -> Result<Option<String>, Error> {
+/// Gives duly's server this id, if it has none, and asks which it has.
+pub(crate) fn target_id(prefix: &str, id: &str) -> (u16, [Cmd; 2]) {
+    let key = bridge_target_key(prefix);
+    let (mut give, mut get) = (cmd("SET"), cmd("GET"));
+    give.arg(&key).arg(id).arg("NX");
+    get.arg(&key);
+    (slot(&key), [give, get])
+}
+
+/// The answer to the second command of [`lane_id`] and its like.
+pub(crate) fn known_id(reply: Value) -> Result<Option<String>, Error> {
     if reply == Value::Nil { Ok(None) } else { utf8(reply).map(Some) }
+}
+
+/// A command of `take_batch` that no other script has, about a key that is not there: it fails, with `PermissionDenied` if its user may not
+/// run it.
+pub(crate) fn try_lset(source: &str) -> (u16, Cmd) {
+    let mut lset = cmd("LSET");
+    lset.arg(beside(source, "permissions")).arg(0).arg("");
+    (slot(source), lset)
 }
 
 /// The answer to a command of [`old_length`].

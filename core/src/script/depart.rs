@@ -4,10 +4,10 @@
 use redis::{Cmd, Value, cmd};
 
 use super::argument::Digits;
-use super::bridge::{Order, fenced};
+use super::bridge::{Order, Refusal, fenced};
 use super::call::Call;
 use super::declare::scripts;
-use super::foreign::{beside, foreign};
+use super::foreign::{beside, foreign, slot};
 use super::keys::{Key, QueueKeys};
 use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
 use crate::value::error::Error;
@@ -27,7 +27,10 @@ scripts! {
     Depart = "depart",
     kind: Plain in shapes,
     keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Departing, Departed, Ready],
-    arguments: { state: &'static str, token: Digits, finished: String, lane: String, above: String, cap: usize },
+    arguments: {
+        state: &'static str, token: Digits, finished: String, lane: String, above: String, tried: String, cap: usize,
+        purpose: String, address: String,
+    },
     reply: DepartReply;
 
     /// Puts the batch of this sequence back into its state.
@@ -67,9 +70,21 @@ pub(crate) fn departing(keys: &QueueKeys) -> [Cmd; 2] {
 
 /// The answers to the commands of [`departing`].
 pub(crate) fn departing_of([length, state]: [Value; 2]) -> Result<(u64, String), Error> {
-    // Of each the id, the record, what came back, and the score.
-    let count = u64::try_from(number(length)?).unwrap_or_default() / 4;
+    let count = jobs_departing(u64::try_from(number(length)?).unwrap_or_default());
     Ok((count, if state == Value::Nil { String::new() } else { utf8(state)? }))
+}
+
+/// How many jobs a list of so many elements has: of each the id, the record, what came back, and the score.
+pub(crate) fn jobs_departing(elements: u64) -> u64 {
+    elements / 4
+}
+
+/// Gives the server of another queue's key this id, if it has none, and asks which it has; see `known_id`.
+pub(crate) fn published_id(key: &str, id: &str) -> (u16, [Cmd; 2]) {
+    let (mut give, mut get) = (cmd("HSETNX"), cmd("HGET"));
+    give.arg(beside(key, "published")).arg("id").arg(id);
+    get.arg(beside(key, "published")).arg("id");
+    (slot(key), [give, get])
 }
 
 /// Where the token of the last bridge of a queue is.
@@ -90,8 +105,7 @@ pub(crate) enum DepartReply {
         more: bool,
         jobs: Vec<DepartingJob>,
     },
-    /// A bridge whose lock had this larger token has been here.
-    Fenced(u64),
+    Refused(Refusal),
 }
 
 #[derive(Debug)]
@@ -106,7 +120,7 @@ pub(crate) struct DepartingJob {
 impl FromReply for DepartReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         if !matches!(reply, Value::Array(_)) {
-            return fenced(reply).map(Self::Fenced);
+            return Refusal::decode(reply).map(Self::Refused);
         }
         let mut items = array(reply)?.into_iter();
         let sequence = match utf8(next(&mut items, "a sequence")?)?.as_str() {

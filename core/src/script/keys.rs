@@ -14,6 +14,11 @@ pub(crate) fn permissions_key(prefix: &str) -> String {
     format!("{prefix}permissions:{chance:016x}")
 }
 
+/// Where duly's server keeps a random id, by which a bridge that goes on finds out that this is another one.
+pub(crate) fn bridge_target_key(prefix: &str) -> String {
+    format!("{prefix}{{bridge}}:target")
+}
+
 /// Priority levels, 0 first.
 pub(crate) const LEVELS: u8 = 10;
 

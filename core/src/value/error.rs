@@ -8,6 +8,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::value::plural::{counted, verb};
 use crate::value::state::State;
 
 /// The kind of an error. Every language maps each kind to one exception class of the same name.
@@ -226,7 +227,7 @@ impl Error {
     #[must_use]
     pub(crate) fn after_jobs(mut self, count: u64) -> Self {
         let index = self.batch_index.map(|index| u64::from(index).saturating_add(count));
-        let before = format!("{count} jobs of the batches before are pushed");
+        let before = format!("{} of the batches before {} pushed", counted(count, "job"), verb(count, "is", "are"));
         match index {
             Some(index) => self.message = format!("{} (at index {index}; {before})", self.message).into(),
             None if count > 0 => self.message = format!("{} ({before})", self.message).into(),

@@ -182,7 +182,8 @@ async fn broke_off(full: Full, at_old: bool, fault: Fault, calls: usize) -> bool
         for lock in new.redis_cli(&["--raw", "KEYS", "duly:{bridge:*}:lock"]).lines() {
             new.redis_cli(&["DEL", lock]);
         }
-        Bridge::new(&old.client(), &new.client(), full.queue()).drain(|_| {}).await.is_ok()
+        let drained = Bridge::new(&old.client(), &new.client(), full.queue()).drain(|_| {}).await;
+        drained.inspect_err(|error| eprintln!("{which}: {error}")).is_ok()
     })
     .await;
     work(&new.client(), &mut done).await;
@@ -207,11 +208,11 @@ async fn break_off_each(full: Full, at: impl IntoIterator<Item = (bool, usize)>)
     }
 }
 
-/// Of the old server one call says that it does not know the script, and then one asks for a batch of each key in turn: the last of the
-/// third batch is ended by the eleventh.
+/// Of the old server one call says that it does not know the script, three ask for batches of other bridges, and then one asks for a batch
+/// of each key in turn: the last of the third batch is ended by the fourteenth.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_that_dies_between_any_two_calls_loses_and_doubles_nothing() {
-    let at_old = (0..13).map(|calls| (true, calls));
+    let at_old = (0..16).map(|calls| (true, calls));
     break_off_each(Full::Thinkphp, at_old.chain((0..10).map(|calls| (false, calls)))).await;
 }
 
@@ -219,21 +220,21 @@ async fn a_bridge_that_dies_between_any_two_calls_loses_and_doubles_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_that_dies_between_the_parts_of_a_batch_loses_and_doubles_nothing() {
     let at_new = (6..20).map(|calls| (false, calls));
-    break_off_each(Full::Workerman, at_new.chain([1, 2, 6, 11].map(|calls| (true, calls)))).await;
+    break_off_each(Full::Workerman, at_new.chain([1, 2, 6, 7, 11, 16].map(|calls| (true, calls)))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_of_gmq_that_dies_between_two_calls_loses_and_doubles_nothing() {
-    let at_old = (2..10).map(|calls| (true, calls));
+    let at_old = (2..13).map(|calls| (true, calls));
     break_off_each(Full::Gmq, at_old.chain((4..10).map(|calls| (false, calls)))).await;
 }
 
-/// Of the old server one call says that it does not know the script, and then one asks for a batch of each of three keys in turn, which is
-/// ended by the next one. Of duly's server it wants three locks first, and then three batches.
+/// Of the old server one call says that it does not know the script, three ask for batches of other bridges, and then one asks for a batch of
+/// each of three keys in turn, which is ended by the next one. Of duly's server it wants three locks first, and then three batches.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_of_payloads_that_dies_between_two_calls_loses_and_doubles_nothing() {
     for full in [Full::ThinkQueue, Full::Laravel] {
-        let at_old = (1..7).map(|calls| (true, calls));
+        let at_old = (1..10).map(|calls| (true, calls));
         break_off_each(full, at_old.chain((4..10).map(|calls| (false, calls)))).await;
     }
 }
@@ -280,7 +281,7 @@ async fn payloads_are_kept_whole_and_what_workers_have_is_left_to_them() {
     let client = server.client();
     let report = drain(&client, &client, OldQueue::think_queue(&["orders"]).unwrap()).await;
     assert_eq!((report.moved(), report.is_complete()), (4, false), "{report}");
-    assert!(report.to_string().contains("1 jobs are with workers of the old queue"), "{report}");
+    assert!(report.to_string().contains("1 job is with workers of the old queue"), "{report}");
     drain(&client, &client, OldQueue::laravel("app_", &["orders"]).unwrap()).await;
     let ready = peek(&client, State::Ready).await;
     assert_eq!(ready.iter().map(|job| job.envelope.attempts).collect::<Vec<_>>(), [3, 0, 1, 5]);
@@ -367,16 +368,13 @@ async fn the_counts_of_dulys_queue_are_compared_with_what_was_stored() {
     let report = drain(&from, &to, thinkphp()).await;
     assert!(report.is_complete(), "{report}");
     let said = report.to_string();
-    assert!(said.contains("the queue 'orders' had counted 1 pushed jobs before, and counts 4 now"), "{report}");
+    assert!(said.contains("the queue 'orders' had counted 1 pushed job before, and counts 4 now"), "{report}");
     send(&old, READY, [package(3, "")]);
     // As a failover does it: what came over is not there any more.
     let lose = |_: &BridgeReport| drop(new.redis_cli(&["HSET", "duly:{orders}:stats", "pushed", "4"]));
     let report = Bridge::new(&from, &to, thinkphp()).drain(lose).await.unwrap();
     assert!(!report.is_complete(), "{report}");
-    assert!(
-        report.to_string().contains("1 jobs were stored in the queue 'orders', which does not count them"),
-        "{report}"
-    );
+    assert!(report.to_string().contains("1 job was stored in the queue 'orders', which does not count it"), "{report}");
 }
 
 #[tokio::test]
@@ -425,10 +423,81 @@ async fn more_failed_jobs_than_the_queue_keeps_wait() {
     assert!(said.contains("the jobs of 'redis:queue:failed' wait: 2 failed jobs come"), "{report}");
     assert!(said.contains("and the queue 'orders' keeps 1 more: raise that with keep_failed"), "{report}");
     assert_eq!(data(&client, State::Ready).await, orders([3, 4, 5]));
-    queue.keep_failed(3, Duration::from_secs(3600)).await.unwrap();
+    assert!(said.ends_with("not all was moved"), "{report}");
+    // What has come over is counted, and what waits is left.
+    send(&server, READY, [package(6, ""), "no package".to_owned(), "nor this".to_owned()]);
+    let report = drain(&client, &client, thinkphp()).await;
+    let counts = |report: &BridgeReport| {
+        let of = |key: &str| report.lanes.iter().find(|lane| lane.key == key).unwrap();
+        [READY, FAILED].map(|key| (of(key).before, of(key).moved, of(key).left, of(key).in_flight))
+    };
+    assert_eq!((report.moved(), report.queues["orders"]), (1, [1, 0, 0]), "{report}");
+    assert_eq!(counts(&report), [(3, 1, 2, 2), (2, 0, 2, 2)], "{report}");
+    assert_eq!(drain(&client, &client, thinkphp()).await.moved(), 0);
+    queue.keep_failed(9, Duration::from_secs(3600)).await.unwrap();
     let report = drain(&client, &client, thinkphp()).await;
     assert!(report.is_complete(), "{report}");
-    assert_eq!(peek(&client, State::Failed).await.len(), 3);
+    assert_eq!(counts(&report), [(2, 2, 0, 0), (2, 2, 0, 0)], "{report}");
+    assert_eq!(peek(&client, State::Failed).await.len(), 5);
+}
+
+/// A key of several queues, of which one has no room.
+#[tokio::test]
+async fn a_full_failed_of_one_queue_holds_up_no_other_queue_of_its_key() {
+    let server = Server::start();
+    let client = server.client();
+    let queues = ["orders", "mail", "bills"];
+    let full = client.queue("bills").unwrap();
+    full.keep_failed(1, Duration::from_secs(3600)).await.unwrap();
+    // Bills come before mail and orders, in the order in which parts are stored.
+    for number in 0..9 {
+        let more = format!(r#","queue":"{}""#, queues[number % 3]);
+        send(&server, "{redis-queue}-failed", [package(number, &more)]);
+    }
+    let workerman = || OldQueue::workerman("", &queues).unwrap();
+    let report = drain(&client, &client, workerman()).await;
+    assert_eq!((report.moved(), report.is_complete()), (6, false), "{report}");
+    assert!(report.to_string().contains("3 failed jobs come, and the queue 'bills' keeps 1 more"), "{report}");
+    let lane = report.lanes.iter().find(|lane| lane.key.ends_with("failed")).unwrap();
+    assert_eq!((lane.before, lane.moved, lane.left, lane.in_flight), (9, 6, 3, 3), "{report}");
+    for queue in ["orders", "mail"] {
+        assert_eq!(client.queue(queue).unwrap().counts().await.unwrap().failed, 3, "{queue}");
+    }
+    full.keep_failed(9, Duration::from_secs(3600)).await.unwrap();
+    let report = drain(&client, &client, workerman()).await;
+    assert_eq!((report.moved(), report.is_complete()), (3, true), "{report}");
+    assert_eq!(full.counts().await.unwrap().failed, 3);
+}
+
+#[tokio::test]
+async fn payloads_without_a_limit_of_tries_are_retried_without_end_and_go_back_so() {
+    let server = Server::start();
+    let client = server.client();
+    let payload = |tries: &str| format!(r#"{{"job":"close","maxTries":{tries},"attempts":7,"id":"a","data":{tries}}}"#);
+    for tries in ["0", "null", "1", "3"] {
+        server.redis_cli(&["RPUSH", "{queues:orders}", &payload(tries)]);
+        server.redis_cli(&["RPUSH", "queues:orders", &payload(tries)]);
+    }
+    drain(&client, &client, OldQueue::think_queue(&["orders"]).unwrap()).await;
+    drain(&client, &client, OldQueue::laravel("", &["orders"]).unwrap()).await;
+    let ready = peek(&client, State::Ready).await;
+    let retries: Vec<_> = ready.iter().map(|job| job.envelope.max_attempts).collect();
+    assert_eq!(retries, [[u32::MAX, 5, 0, 2], [u32::MAX, 5, 0, 2]].concat());
+    // A job of duly's own whose retries have no end is written as think-queue writes that.
+    let queue = client.queue("orders").unwrap();
+    queue.purge(State::Ready).await.unwrap();
+    for retries in [u32::MAX, 5, 0, u32::MAX - 1] {
+        queue.push(NewJob::new(&0).unwrap().name("close").max_retries(retries)).await.unwrap();
+    }
+    Bridge::new(&client, &client, OldQueue::think_queue(&["orders"]).unwrap())
+        .back()
+        .unwrap()
+        .drain(|_| {})
+        .await
+        .unwrap();
+    let raw = server.redis_cli(&["--raw", "LRANGE", "{queues:orders}", "0", "-1"]);
+    let tries = raw.lines().filter_map(|line| line.split_once(r#""maxTries":"#)?.1.split(',').next());
+    assert_eq!(tries.collect::<Vec<_>>(), ["0", "null", "1", "4294967295"]);
 }
 
 #[tokio::test]
@@ -561,7 +630,7 @@ async fn jobs_of_gmq_come_over_with_their_hashes() {
     assert!(dry.to_string().contains("2 entries of the old queue name no job any more, and would be dropped"), "{dry}");
     let report = drain(&client, &client, gmq()).await;
     assert_eq!(report.moved(), 5, "{report}");
-    assert!(report.to_string().contains("1 jobs are with workers of the old queue"), "{report}");
+    assert!(report.to_string().contains("1 job is with workers of the old queue"), "{report}");
     assert_eq!(report.queues["mail"], [0, 1, 0]);
     let ready = peek(&client, State::Ready).await;
     let seen: Vec<_> = ready.iter().map(|job| (&*job.envelope.headers["old-id"], job.envelope.data.as_str())).collect();

@@ -140,11 +140,11 @@ async fn payloads_of_think_queue_go_back_as_they_came_and_others_become_some() {
     queue.push(NewJob::new(&7).unwrap()).await.unwrap();
     let refused = back(&client, &client, think_queue()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-    assert!(refused.to_string().contains("1 ready jobs of 'orders': a job has no name"), "{refused}");
+    assert!(refused.to_string().contains("1 ready job of 'orders': a job has no name"), "{refused}");
     assert!(refused.to_string().contains("--name"), "{refused}");
     assert_eq!(queue.counts().await.unwrap().ready, 1);
     let dry = Bridge::new(&client, &client, think_queue()).back().unwrap().count().await.unwrap();
-    assert!(dry.to_string().contains("1 jobs would stay in duly: a job has no name"), "{dry}");
+    assert!(dry.to_string().contains("1 job would stay in duly: a job has no name"), "{dry}");
     assert_eq!(dry.moved(), 0, "{dry}");
     let report = back(&client, &client, think_queue().name("app\\job\\Any").unwrap()).await.unwrap();
     assert_eq!((report.moved(), report.is_complete()), (1, true), "{report}");
@@ -153,7 +153,7 @@ async fn payloads_of_think_queue_go_back_as_they_came_and_others_become_some() {
     queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0).fail("x").await.unwrap();
     let report = back(&client, &client, think_queue()).await.unwrap();
     assert!(!report.is_complete());
-    assert!(report.to_string().contains("1 jobs stay in duly: the other queue keeps no failed jobs"), "{report}");
+    assert!(report.to_string().contains("1 job stays in duly: the other queue keeps no failed jobs"), "{report}");
     assert!(Bridge::new(&client, &client, OldQueue::laravel("", &["orders"]).unwrap()).back().is_err());
 }
 
@@ -222,7 +222,7 @@ async fn broke_off(at_old: bool, fault: Fault, calls: usize) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bridge_back_that_dies_between_any_two_calls_loses_and_doubles_nothing() {
-    for calls in 0..16 {
+    for calls in 0..17 {
         let mut breaking = tokio::task::JoinSet::new();
         for fault in [Fault::LoseRequest, Fault::LoseReply] {
             breaking.spawn(break_off(false, fault, calls));
@@ -238,7 +238,7 @@ async fn a_bridge_back_that_dies_between_any_two_calls_loses_and_doubles_nothing
 #[tokio::test]
 async fn a_late_copy_of_a_dead_bridge_back_takes_out_and_puts_in_nothing() {
     // Which calls they are: of the old server those that publish, of duly's all up to those that take jobs out.
-    for (at_old, calls) in (0..2).map(|calls| (true, calls)).chain((0..12).map(|calls| (false, calls))) {
+    for (at_old, calls) in (0..2).map(|calls| (true, calls)).chain((0..13).map(|calls| (false, calls))) {
         let (old, new) = (Server::start(), Server::start());
         push(&new.client(), [0]).await;
         let proxy = Proxy::before(if at_old { old.port() } else { new.port() }).await;
@@ -344,11 +344,11 @@ async fn what_a_killed_bridge_back_left_on_its_way_is_shown_and_can_be_given_bac
         let flying: Vec<_> = dry.lanes.iter().filter(|lane| lane.in_flight > 0).collect();
         assert_eq!((flying.len(), flying[0].state.as_str(), flying[0].in_flight), (1, state, 1), "{dry}");
         assert!(
-            dry.to_string().contains("1 jobs are in flight from a bridge that was interrupted: run it again with"),
+            dry.to_string().contains("1 job is in flight from a bridge that was interrupted: run it again with"),
             "{dry}"
         );
         let over = Bridge::new(&to, &from, thinkphp()).count().await.unwrap();
-        assert!(over.to_string().contains("1 jobs of 'orders' are on their way to another queue"), "{over}");
+        assert!(over.to_string().contains("1 job of 'orders' is on its way to another queue"), "{over}");
 
         let given = bridge().give_back().await.unwrap();
         assert_eq!((given.given, given.published), (1, 0));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
-use duly::{Bridge, BridgeReport, Client, OldQueue, ReserveOptions, State};
+use duly::{Bridge, BridgeReport, Client, ErrorKind, OldQueue, ReserveOptions, State};
 
 /// Body: `[[], {}, embed]` with a chain or without, in base64.
 fn message(number: usize, is_chained: bool) -> String {
@@ -102,9 +102,9 @@ async fn broke_off(at_old: bool, fault: Fault, calls: usize) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_stays_is_neither_lost_nor_doubled_wherever_the_bridge_dies() {
-    // Of the old server one call says that it does not know the script, and then one asks for a batch of each of eleven keys in turn: the
-    // list is the second one. Of duly's server the bridge wants eleven locks first.
-    let at_old = [2, 3, 13, 14, 24, 25, 35, 36, 46, 47].map(|calls| (true, calls));
+    // Of the old server one call says that it does not know the script, eleven ask for batches of other bridges, and then one asks for a batch
+    // of each of eleven keys in turn: the list is the second one. Of duly's server the bridge wants eleven locks first.
+    let at_old = [2, 13, 14, 24, 25, 35, 36, 46, 47, 57, 58].map(|calls| (true, calls));
     for both in at_old.into_iter().chain([12, 13, 14, 15, 16].map(|calls| (false, calls))).collect::<Vec<_>>().chunks(2)
     {
         let mut breaking = tokio::task::JoinSet::new();
@@ -174,7 +174,7 @@ async fn unacked_tasks_come_over_when_their_time_is_over() {
         assert_eq!(server.redis_cli(&["--raw", "ZRANGE", "unacked_index", "0", "-1"]).trim(), "b\ne\nd");
         assert_eq!(server.redis_cli(&["HLEN", "unacked"]).trim(), "3");
     }
-    assert!(dry.to_string().contains("1 jobs would stay in the old queue: the task is of the queue 'mail'"), "{dry}");
+    assert!(dry.to_string().contains("1 job would stay in the old queue: the task is of the queue 'mail'"), "{dry}");
 }
 
 #[tokio::test]
@@ -291,4 +291,22 @@ async fn a_task_that_expires_while_its_batch_waits_for_room_comes_over_once() {
     work(&new.client(), &mut done).await;
     let counts = queue.counts().await.unwrap();
     assert_eq!((done, counts.failed), (vec![0], 3), "{report}");
+}
+
+/// Only this bridge calls it.
+#[tokio::test]
+async fn a_user_who_may_not_keep_tasks_in_their_list_hears_so_before_the_first_batch() {
+    let (old, new) = (Server::start(), Server::start());
+    send(&old, 0..3);
+    old.redis_cli(&["ACL", "SETUSER", "few", "on", ">p", "~*", "+@all", "-lset"]);
+    let from = old.builder().username("few").password("p").build().unwrap();
+    let refused = Bridge::new(&from, &new.client(), celery()).drain(|_| {}).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::PermissionDenied, "{refused}");
+    assert!(refused.to_string().contains("lset"), "{refused}");
+    assert_eq!(left(&old), [0, 1, 2]);
+    assert_eq!(old.redis_cli(&["--raw", "KEYS", "*permissions*"]).trim(), "");
+    // It is no matter of the others.
+    old.redis_cli(&["LPUSH", "redis:queue:ready", r#"{"id":"1","data":1}"#]);
+    let other = OldQueue::thinkphp("orders").unwrap();
+    assert_eq!(Bridge::new(&from, &new.client(), other).drain(|_| {}).await.unwrap().moved(), 1);
 }

@@ -11,6 +11,7 @@ mod bad_input;
 mod bridge;
 mod bridge_back;
 mod bridge_celery;
+mod bridge_purpose;
 mod cluster;
 mod connections;
 mod import;
