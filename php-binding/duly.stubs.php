@@ -1443,9 +1443,12 @@ namespace Duly {
         /**
          * Acks messages: this subscription has read them. Acking again changes nothing.
          *
+         * It is the subscription that this client has pulled from as that member, and no newer one of its name; where
+         * it has not pulled, the one that the member has now.
+         *
          * @param array<Message|string> $messages messages of this topic, or their ids
          *
-         * @return int how many of them were not acked before
+         * @return int how many of them the subscription had pulled and not acked
          *
          * @throws Exception\NotFoundException it is no member: subscribe first
          * @throws Exception\CutOffException its subscription has lost messages that it had not read: subscribe again

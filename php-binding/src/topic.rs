@@ -78,7 +78,7 @@ impl Topic {
         })?)
     }
 
-    /// Notes that a member has read these messages; gives how many of them were not acked before.
+    /// Notes that a member has read these messages; gives how many of them its subscription had pulled and not acked.
     pub fn ack(&self, member: Text, messages: &ZendHashTable) -> PhpResult<i64> {
         Ok(self.call("ack", || {
             let (member, ids) = (member.utf8("member")?, message::ids_of(messages, self.topic.name())?);

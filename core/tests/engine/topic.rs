@@ -456,6 +456,26 @@ async fn a_late_copy_of_an_ack_takes_nothing_of_a_newer_subscription() {
     }
 }
 
+/// An operator's, say: it has no subscription in mind but the one that the member has.
+#[tokio::test]
+async fn an_ack_by_id_of_a_program_that_has_not_pulled_is_of_the_subscription_that_there_is() {
+    let server = Server::start();
+    let (topic, other) = (logs(&server.client()), logs(&server.client()));
+    topic.subscribe("a", &SubscribeOptions::new()).await.unwrap();
+    publish(&topic, 1..=3).await;
+    let old = topic.pull("a", &PullOptions::new().max(2)).await.unwrap();
+    let unpulled = topic.info().await.unwrap().published;
+    assert_eq!(unpulled, 3);
+    topic.unsubscribe("a").await.unwrap();
+    topic.subscribe("a", &SubscribeOptions::new().from_earliest()).await.unwrap();
+    let ids: Vec<_> = old.iter().map(|message| &message.id).collect();
+    assert_eq!(other.ack("a", &ids).await.unwrap(), 0, "the new one has not pulled them");
+    let again = topic.pull("a", &all()).await.unwrap();
+    assert!(!old[0].ack().await.unwrap(), "it was of the subscription that has ended");
+    assert_eq!(other.ack("a", &[&again[0].id]).await.unwrap(), 1);
+    assert_eq!(topic.info().await.unwrap().subscriptions[0].pulled, again.len() as u64 - 1);
+}
+
 /// One call handed over all that a member had pulled, and the server did nothing else meanwhile.
 #[tokio::test]
 async fn who_leaves_with_much_hands_it_over_by_the_thousand_and_may_end_in_between() {

@@ -157,9 +157,10 @@ impl Topic {
         })
     }
 
-    /// Note that a member has read messages; return how many of them were not acked before.
+    /// Note that a member has read messages; return how many of them its subscription had pulled and not acked.
     ///
-    /// It may be repeated. Raises what `pull` raises.
+    /// It is the subscription that this client has pulled from as that member, and no newer one of its name; where it
+    /// has not pulled, the one that the member has now. It may be repeated. Raises what `pull` raises.
     ///
     /// Args:
     ///     member: its name.
