@@ -103,7 +103,7 @@ def test_a_release_is_what_the_jobs_make_and_nothing_less(tmp_path: Path) -> Non
         for php, threads, runner, system in cells
     }
     wheels = {
-        f"duly-{VERSION}-cp310-abi3-manylinux_2_17_{cpu}.manylinux2014_{cpu}.whl" for cpu in ("x86_64", "aarch64")
+        f"duly-{VERSION}-cp310-abi3-manylinux2014_{cpu}.manylinux_2_17_{cpu}.whl" for cpu in ("x86_64", "aarch64")
     }
     bills = {f"duly-{VERSION}-{crate}.cdx.json" for crate in ("php-binding", "py-binding")}
     sources = {f"php_duly-{VERSION}-src.tgz", f"duly-{VERSION}-php-classes.zip", f"duly-{VERSION}.tar.gz"}

@@ -6,7 +6,7 @@
 # - the wheel (manylinux 2.17) and the source distribution for Python
 # - a bill of materials (CycloneDX) of the extension and of the module, and SHA256SUMS
 #
-# Each of these is tried: installed and used. It publishes nothing: .github/workflows/release.yml does that, for every PHP
+# What was compiled is tried: installed and used. Of archives with sources, the workspace must be whole. It publishes nothing: .github/workflows/release.yml does that, for every PHP
 # and processor of its matrix, by calling this script for one part in each job.
 #
 #     tools/release.sh --dry-run                      all of it, as far as this machine can
@@ -135,6 +135,12 @@ try_php() {
     say "$(basename "$1") works in PHP $(php -r 'echo PHP_VERSION;')"
 }
 
+# Whether cargo finds all crates of the workspace in an archive with sources, and what they need.
+whole_workspace() {
+    (cd "$1" && cargo metadata --format-version 1 "${@:2}" >"$work/metadata.log" 2>&1) ||
+        give_up "$(basename "$1"): $(tail -n 3 "$work/metadata.log")"
+}
+
 # The workspace is whole, because Cargo.lock is that of the whole workspace.
 php_sources() {
     local name=php_duly-$version-src folder
@@ -143,6 +149,7 @@ php_sources() {
         LICENSE-MIT LICENSE-APACHE core console php-binding py-binding bench | tar -x -C "$folder"
     cp php-binding/ext/composer.json "$folder/$name/composer.json"
     tar --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tgz" -C "$folder" "$name"
+    whole_workspace "$folder/$name" --locked
     # As PIE begins; that cargo builds it is a test of its own (php-tests/InstallTest.php).
     (cd "$folder/$name/php-binding/ext" && phpize && ./configure) >"$work/configure.log" 2>&1 ||
         give_up "phpize and configure fail in the source archive: see $work/configure.log"
@@ -158,10 +165,12 @@ python_packages() {
     say "building the wheel with glibc $oldest_glibc (minutes)"
     VIRTUAL_ENV=$root/.venv .venv/bin/maturin build --quiet --release --locked --zig --compatibility "manylinux_${oldest_glibc/./_}" \
         --out "$out"
-    VIRTUAL_ENV=$root/.venv .venv/bin/maturin sdist --quiet --out "$out"
+    VIRTUAL_ENV=$root/.venv .venv/bin/maturin sdist --out "$out"
     wheel=$(ls "$out"/duly-"$version"-*.whl)
     folder=$(mktemp -d)
-    (cd "$folder" && unzip -q "$wheel")
+    (cd "$folder" && unzip -q "$wheel" && tar -xzf "$out/duly-$version.tar.gz")
+    # Not --locked: maturin leaves out the crates that Python does not need, and cargo takes them out of the lock.
+    whole_workspace "$folder/duly-$version"
     check_glibc "$(ls "$folder"/duly/_core*.so)"
     .venv/bin/python -m venv "$folder/venv"
     "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index "$wheel"
@@ -204,7 +213,7 @@ check_whole() {
         done
     done
     for arch in x86_64 aarch64; do
-        wanted+=("duly-$version-cp310-abi3-manylinux_${oldest_glibc/./_}_$arch.manylinux2014_$arch.whl")
+        wanted+=("duly-$version-cp310-abi3-manylinux2014_$arch.manylinux_${oldest_glibc/./_}_$arch.whl") # as maturin orders it
     done
     wanted+=("php_duly-$version-src.tgz" "duly-$version-php-classes.zip" "duly-$version.tar.gz")
     wanted+=("duly-$version-php-binding.cdx.json" "duly-$version-py-binding.cdx.json")
