@@ -168,6 +168,20 @@ namespace Duly {
         }
 
         /**
+         * Returns a page of the queues that were used under this client's prefix, by name. A queue is listed with the
+         * first call of any client that pushes to it, reserves from it, or changes it in another way. One that is empty
+         * and was not used for 30 days is forgotten by this call.
+         *
+         * @param int $limit the most queues of the page, 1 to 1,000. Default: 100
+         * @param string|null $cursor that of the page before. Default: the first page
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function queues(int $limit = 100, ?string $cursor = null): QueuePage
+        {
+        }
+
+        /**
          * Returns the names of the topics that this member has subscribed to.
          *
          * @return list<string> sorted; empty if there are none
@@ -599,6 +613,22 @@ namespace Duly {
          * @throws Exception\ExceptionInterface
          */
         public function clear(): int
+        {
+        }
+
+        /**
+         * Removes the queue with all that it has: its jobs in all states, its limits, its totals. Jobs that workers run
+         * meanwhile end without effect. A client that goes on using the queue makes it anew, and lists it again within
+         * the hour.
+         *
+         * @param int $jobs the number of the jobs in all states together, as a confirmation. Default: 0, only an empty
+         *     queue
+         *
+         * @throws Exception\InvalidArgumentException the queue has other jobs than so many, or schedules; nothing was
+         *     removed
+         * @throws Exception\ExceptionInterface
+         */
+        public function delete(#[\SensitiveParameter] int $jobs = 0): void
         {
         }
 
@@ -1288,6 +1318,28 @@ namespace Duly {
         public readonly string $outcome;
         /** If the outcome is `duplicate`: the job that has the key now. */
         public readonly ?string $holder;
+    }
+
+    /** A queue that was used. */
+    final class QueueInfo
+    {
+        public readonly string $name;
+        /** In how many parts it is, as those who used it said; 0 if it is not partitioned. */
+        public readonly int $partitions;
+        /**
+         * When it was last used, in unix seconds by the server's clock. Each client notes it at its first use and then
+         * every hour.
+         */
+        public readonly float $lastUsed;
+    }
+
+    /** A page of queues, by name. */
+    final class QueuePage
+    {
+        /** @var list<QueueInfo> fewer than were asked for if some of them were forgotten just now */
+        public readonly array $queues;
+        /** Where the next page begins; null behind the last one. */
+        public readonly ?string $cursor;
     }
 
     /** How many jobs are in each state, and what comes next. Times are in seconds. */

@@ -15,6 +15,7 @@ use Duly\Published;
 use Duly\NewJob;
 use Duly\PushSummary;
 use Duly\Queue;
+use Duly\QueuePage;
 use Duly\Release;
 use Duly\RetryPolicy;
 use Duly\Schedule;
@@ -158,6 +159,7 @@ final class ConformanceTest extends TestCase
             $verb === 'lock_for_job' => fn (): ?Lock => self::lockForJob(...self::camelCase($arguments)),
             in_array($verb, self::ON_TOPIC, true) => fn (): mixed => $this->onTopic($verb, ...$arguments),
             $verb === 'pull_all' => fn (): array => $this->client->pull(...$arguments),
+            $verb === 'queues' => fn (): QueuePage => $this->client->queues(...$arguments),
             $verb === 'topics_of' => fn (): array => $this->client->topicsOf(...$arguments),
             isset(self::ON_SCHEDULES[$verb]) =>
                 fn (): mixed => $this->queue->schedules->{self::ON_SCHEDULES[$verb]}(...$arguments),
@@ -323,7 +325,7 @@ final class ConformanceTest extends TestCase
             $shown[$word] = match ($word) {
                 'waited' => (int) $one, // in whole seconds so that one that was not waited for has waited 0
                 'headers' => (object) $one,
-                'progress', 'running', 'subscriptions', 'cut_off', 'fires' => $this->shown($one),
+                'progress', 'running', 'queues', 'subscriptions', 'cut_off', 'fires' => $this->shown($one),
                 'names' => (object) array_map(static fn (array $limits): object => (object) $limits, $one),
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),
                 default => $one,

@@ -32,7 +32,7 @@ WITHOUT_A_TWIN = {
     *(name for name in duly.__all__ if name.endswith("Error") or name.startswith("_")),
     # what verbs give
     *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "Limits", "Progress", "PushSummary"),
-    *("Requeued", "RunningJob", "WorkerInfo", "Fire", "ScheduleView", "SyncReport"),
+    *("QueueInfo", "QueuePage", "Requeued", "RunningJob", "WorkerInfo", "Fire", "ScheduleView", "SyncReport"),
     *("Published", "TopicInfo", "Subscription", "SubscriptionMember", "CutOff"),
 }
 

@@ -222,6 +222,10 @@ def shown(value: Any) -> Any:
         return {name: getattr(value, name) for name in ("created", "kept", "replaced", "duplicates")}
     if isinstance(value, duly.Cancelled):
         return {"id": value.id, "was": value.was}
+    if isinstance(value, duly.QueuePage):
+        return {"queues": shown(value.queues), "cursor": value.cursor}
+    if isinstance(value, duly.QueueInfo):
+        return {name: getattr(value, name) for name in ("name", "partitions", "last_used")}
     if isinstance(value, duly.Requeued):
         return value.outcome
     if isinstance(value, duly.Counts):
@@ -366,6 +370,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "topic": on_topic("info"),
     "members": on_topic("members"),
     "bound": on_topic("set_bounds"),
+    "queues": lambda run, **arguments: run.client.queues(**arguments),
     "topics_of": lambda run, member: run.client.topics_of(member),
     "put_schedule": put_schedule,
     "sync_schedules": sync_schedules,

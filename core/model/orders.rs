@@ -90,7 +90,7 @@ mod tests {
     fn run(mut draw: impl FnMut(usize) -> usize, most: usize, forgets: bool) -> Result<(), String> {
         let session = Session::new().unwrap();
         for queue in QUEUES {
-            session.next_call(queue).was_answered();
+            session.next_call(queue, || {}).was_answered();
         }
         let mut servers = [State::default(), State::default()];
         let mut orders = [Orders::default(), Orders::default()];
@@ -108,7 +108,7 @@ mod tests {
             }
             match events.swap_remove(draw(events.len())) {
                 Event::Begin(queue) => {
-                    let number = session.next_call(QUEUES[queue]);
+                    let number = session.next_call(QUEUES[queue], || {});
                     let renewal = if forgets { Renewal::No } else { number.renewal.clone() };
                     let id = CallId {
                         client: "c".to_owned(),

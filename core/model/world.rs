@@ -123,7 +123,7 @@ pub(super) fn run(server: &mut Server, seen: &mut Seen, case: u64, steps: &[Step
 /// One that has renewed its answers lately, so that steps decide which calls do. The server remembers it.
 fn session() -> Result<Session, String> {
     let session = Session::new().map_err(|error| error.to_string())?;
-    session.next_call(QUEUE).was_answered();
+    session.next_call(QUEUE, || {}).was_answered();
     Ok(session)
 }
 
@@ -609,7 +609,7 @@ impl World<'_> {
     }
 
     fn next_call(&mut self, who: Who) -> CallId {
-        let number = self.sessions[who.client].next_call(QUEUE);
+        let number = self.sessions[who.client].next_call(QUEUE, || {});
         let renewal = match number.renewal.clone() {
             Renewal::No if who.renew => Renewal::Asked(Vec::new()),
             renewal => renewal,

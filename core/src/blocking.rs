@@ -27,7 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::format::envelope::Envelope;
-use crate::operate::{AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, Requeued, WorkerInfo};
+use crate::operate::{
+    AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, QueuePage, Requeued, WorkerInfo,
+};
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
     ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, Renewal, ReserveOptions, Selection,
@@ -90,6 +92,17 @@ impl Client {
         let client = Self::new(crate::queue::Client::builder().url(url))?;
         client.ping(&mut Uninterrupted)?;
         Ok(client)
+    }
+
+    /// See [`crate::Client::queues`].
+    pub fn queues<I: Interrupt>(
+        &self,
+        limit: usize,
+        cursor: Option<&str>,
+        interrupt: &mut I,
+    ) -> Result<QueuePage, I::Error> {
+        let client = self.inner()?;
+        block_on(client.queues(limit, cursor), || interrupt.check())
     }
 
     /// See [`crate::Client::close`].
@@ -328,6 +341,7 @@ verbs! {
     promote() -> u64;
     reclaim() -> u64;
     keep_failed(max: u64, age: Duration) -> ();
+    delete(jobs: u64) -> ();
     set_limits(limits: &Limits) -> ();
     limits() -> Limits;
     counts() -> Counts;

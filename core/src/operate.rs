@@ -3,6 +3,7 @@
 mod audit;
 mod inspect;
 mod limits;
+mod queues;
 mod registry;
 mod wait_result;
 
@@ -11,6 +12,7 @@ pub use inspect::{Counts, Found, JobView};
 #[cfg(test)]
 pub(crate) use limits::held_back;
 pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
+pub use queues::{MAX_QUEUES, QueueInfo, QueuePage};
 pub(crate) use registry::MOST_RUNNING;
 pub use registry::{RunningJob, WorkerInfo};
 

@@ -23,6 +23,7 @@ mod lock;
 mod operate;
 mod progress;
 mod push;
+mod queues;
 mod reply;
 mod request;
 mod reserve;
@@ -50,6 +51,6 @@ pub(crate) use request::{Item, KeepTrying, Request};
 
 // Of the declarations, all that they do not keep for themselves: the scripts, what they take and what they reply.
 pub(crate) use {
-    audit::*, bridge::*, depart::*, inspect::*, lock::*, operate::*, progress::*, push::*, reserve::*, schedule::*,
-    settle::*, topic::*, workers::*,
+    audit::*, bridge::*, depart::*, inspect::*, lock::*, operate::*, progress::*, push::*, queues::*, reserve::*,
+    schedule::*, settle::*, topic::*, workers::*,
 };

@@ -175,6 +175,14 @@ enum Verb {
         wait: Option<f64>,
     },
     Workers {},
+    Queues {
+        limit: Option<usize>,
+        cursor: Option<String>,
+    },
+    Delete {
+        #[serde(default)]
+        jobs: u64,
+    },
     WaitResult {
         id: String,
         timeout: Option<f64>,
@@ -574,6 +582,10 @@ impl Run {
             Verb::LockForJob { job, name, retry_after, ttl, wait } => {
                 self.lock_for_job(&job, &name, retry_after, &lock_options(ttl, wait)?).await?
             }
+            Verb::Queues { limit, cursor } => {
+                json!(self.clients[client].queues(limit.unwrap_or(100), cursor.as_deref()).await?)
+            }
+            Verb::Delete { jobs } => queue.delete(jobs).await.map(|()| Value::Null)?,
             Verb::Workers {} => queue.workers().await?.iter().map(worker).collect(),
             Verb::WaitResult { id, timeout } => {
                 queue.wait_result(&id, timeout.map(span).transpose()?).await?.deserialize()?

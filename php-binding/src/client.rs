@@ -18,6 +18,7 @@ use crate::error::Fault;
 use crate::job::Job;
 use crate::lock::Lock;
 use crate::message::Message;
+use crate::operate::QueuePage;
 use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
@@ -273,6 +274,17 @@ impl Client {
     #[php(optional = ttl)]
     pub fn with_lock(&self, name: Text, run: &Zval, ttl: Option<&Zval>, wait: Option<&Zval>) -> PhpResult<Zval> {
         Ok(self.run_with_lock(name, run, ttl, wait)?)
+    }
+
+    /// A page of the queues that were used under this client's prefix, by name.
+    #[php(defaults(limit = 100))]
+    pub fn queues(&self, limit: i64, cursor: Option<Text>) -> PhpResult<QueuePage> {
+        let page = || {
+            let limit = whole("limit", limit, i64::MAX)?;
+            let cursor = cursor.map(|cursor| cursor.utf8("cursor")).transpose()?;
+            self.blocking()?.queues(limit, cursor.as_deref(), &mut Signals)
+        };
+        Ok(page()?.into())
     }
 
     /// The topic of this name.

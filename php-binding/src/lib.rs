@@ -104,6 +104,8 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         registry::WorkerInfo,
         operate::Cancelled,
         operate::Requeued,
+        operate::QueueInfo,
+        operate::QueuePage,
         audit::Finding,
         audit::AuditReport,
     );

@@ -1,4 +1,4 @@
-//! What operators' verbs give: `Duly\Cancelled` and `Duly\Requeued`.
+//! What operators' verbs give: `Duly\Cancelled`, `Duly\Requeued`, `Duly\QueuePage` and `Duly\QueueInfo`.
 
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -41,5 +41,39 @@ impl Requeued {
             _ => ("absent", None),
         };
         Self { id, outcome: outcome.to_owned(), holder }
+    }
+}
+
+record! {
+    /// A queue that was used.
+    QueueInfo = "Duly\\QueueInfo" {
+        /// Its name.
+        name: String,
+        /// In how many parts it is; 0 if it is not partitioned.
+        partitions: i64,
+        /// When it was last used, in unix seconds by the server's clock; noted at a client's first use and then every hour.
+        last_used: f64,
+    }
+}
+
+impl From<duly::QueueInfo> for QueueInfo {
+    fn from(info: duly::QueueInfo) -> Self {
+        Self { name: info.name, partitions: info.partitions.into(), last_used: info.last_used.as_seconds() }
+    }
+}
+
+record! {
+    /// A page of queues, by name.
+    QueuePage = "Duly\\QueuePage" {
+        /// The queues.
+        queues: Vec<QueueInfo>,
+        /// Where the next page begins; null behind the last one.
+        cursor: Option<String>,
+    }
+}
+
+impl From<duly::QueuePage> for QueuePage {
+    fn from(page: duly::QueuePage) -> Self {
+        Self { queues: page.queues.into_iter().map(QueueInfo::from).collect(), cursor: page.cursor }
     }
 }

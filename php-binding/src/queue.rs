@@ -181,6 +181,12 @@ impl Queue {
         Ok(signed(self.queue.clear(&mut Signals)?))
     }
 
+    /// Removes the queue with all that it has.
+    #[php(defaults(jobs = 0))]
+    pub fn delete(&self, jobs: i64) -> PhpResult<()> {
+        Ok(self.queue.delete(whole("jobs", jobs, i64::MAX)?, &mut Signals)?)
+    }
+
     /// Hands out no more jobs until `resume`.
     pub fn pause(&self) -> PhpResult<()> {
         Ok(self.queue.pause(&mut Signals)?)

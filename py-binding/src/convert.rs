@@ -10,8 +10,8 @@ pub(crate) use decode::to_python;
 pub(crate) use encode::{result, to_json};
 pub(crate) use keywords::Keywords;
 pub(crate) use text::{
-    Counted, Final, Id, IdOfSeveral, Ids, Jitter, Key, Member, Name, Only, QueueName, Renew, Repair, Start, StateWord,
-    Text, Words, flag, is_set, of_wrong_type, path, text,
+    Counted, Cursor, Final, Id, IdOfSeveral, Ids, Jitter, Key, Member, Name, Only, QueueName, Renew, Repair, Start,
+    StateWord, Text, Words, flag, is_set, of_wrong_type, path, text,
 };
 pub(crate) use time::{delay, duration, float, lease, moment, span};
 

@@ -1,4 +1,4 @@
-//! What operators' verbs give: `duly.Cancelled` and `duly.Requeued`.
+//! What operators' verbs give: `duly.Cancelled`, `duly.Requeued`, `duly.QueuePage` and `duly.QueueInfo`.
 
 use pyo3::prelude::*;
 
@@ -46,5 +46,49 @@ impl Requeued {
 impl Requeued {
     fn __repr__(&self) -> String {
         format!("<duly.Requeued {:?}, {}>", self.id, self.outcome)
+    }
+}
+
+/// A queue that was used.
+#[pyclass(frozen, get_all, module = "duly")]
+#[derive(Clone)]
+pub(crate) struct QueueInfo {
+    name: String,
+    partitions: u16,
+    last_used: f64,
+}
+
+impl From<duly::QueueInfo> for QueueInfo {
+    fn from(info: duly::QueueInfo) -> Self {
+        Self { name: info.name, partitions: info.partitions, last_used: info.last_used.as_seconds() }
+    }
+}
+
+#[pymethods]
+impl QueueInfo {
+    fn __repr__(&self) -> String {
+        let parts = if self.partitions == 0 { String::new() } else { format!(" in {} parts", self.partitions) };
+        format!("<duly.QueueInfo {:?}{parts}>", self.name)
+    }
+}
+
+/// A page of queues, by name.
+#[pyclass(frozen, get_all, module = "duly")]
+pub(crate) struct QueuePage {
+    queues: Vec<QueueInfo>,
+    cursor: Option<String>,
+}
+
+impl From<duly::QueuePage> for QueuePage {
+    fn from(page: duly::QueuePage) -> Self {
+        Self { queues: page.queues.into_iter().map(QueueInfo::from).collect(), cursor: page.cursor }
+    }
+}
+
+#[pymethods]
+impl QueuePage {
+    fn __repr__(&self) -> String {
+        let more = if self.cursor.is_some() { ", and more" } else { "" };
+        format!("<duly.QueuePage of {}{more}>", self.queues.len())
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, RwLock};
 
 use crate::connection::{self, Connection, Enough, Secret, Settings, WaitedBy, Woken};
 use crate::embedded::{self, Attached};
@@ -17,6 +17,7 @@ use crate::queue::event::Listener;
 use crate::queue::held_pulls::HeldPulls;
 use crate::queue::known_queues::KnownQueues;
 use crate::queue::other_connections::OtherConnections;
+use crate::queue::registration::Registration;
 use crate::queue::session::Session;
 use crate::queue::{Part, Queue};
 use crate::script::{Call, Clock, Command, Reply, ping};
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) ids: IdGenerator,
     pub(crate) session: Session,
     pub(crate) queues: Mutex<KnownQueues>,
+    /// Held by each call that puts a queue on the list of queues.
+    pub(crate) registering: Arc<RwLock<()>>,
     pub(crate) pulls: HeldPulls,
     /// Over which locks are renewed.
     pub(crate) beside: OtherConnections,
@@ -101,7 +104,7 @@ impl Client {
     /// Errors: `InvalidArgument`.
     pub fn queue(&self, name: &str) -> Result<Queue, Error> {
         name::check_queue(name)?;
-        Ok(Part::new(self.clone(), name).into())
+        Ok(Part::new(self.clone(), name, Registration::of(name)).into())
     }
 
     /// A client with the same settings and connections of its own, for the thread of a worker: its calls fail early, and the
@@ -129,6 +132,7 @@ impl Client {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                registering: Arc::default(),
                 pulls: HeldPulls::default(),
                 beside: OtherConnections::default(),
                 clock: shared.clock,

@@ -34,10 +34,11 @@ impl KnownQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::registration::Registration;
     use crate::script::{Clock, Levels};
 
     fn make(name: &str) -> Arc<PartShared> {
-        PartShared::new("duly:", name.to_owned(), Clock::Server, Levels::one(5))
+        PartShared::new("duly:", name.to_owned(), Clock::Server, Levels::one(5), Registration::none())
     }
 
     #[test]

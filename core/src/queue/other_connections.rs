@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Part;
 use super::client::{Client, Shared};
+use super::registration::Registration;
 use crate::value::error::Error;
 
 /// The queues of a worker have them in common, and the locks of a client. Whoever needs them last closes them.
@@ -15,7 +16,7 @@ impl OtherConnections {
     ///
     /// Errors: `InvalidArgument` if its client is closed.
     pub(crate) fn queue(&self, of: &Part) -> Result<Part, Error> {
-        Ok(Part::new(self.client(&of.client)?, of.name()))
+        Ok(Part::new(self.client(&of.client)?, of.name(), Registration::none()))
     }
 
     /// The same, of a client.

@@ -9,6 +9,7 @@ use crate::queue::combine::Combiner;
 use crate::queue::event::ClientEvent;
 use crate::queue::new_job::Prepared;
 use crate::queue::push::Pushed;
+use crate::queue::registration::Registration;
 use crate::queue::reserve::ReserveOptions;
 use crate::queue::session::CallNumber;
 use crate::queue::settle::OneOutcome;
@@ -37,6 +38,8 @@ pub(crate) struct PartShared {
     levels: AtomicU16,
     /// Is it known to have limits?
     has_limits: AtomicBool,
+    /// How it is put on the list of queues.
+    pub(super) registration: Registration,
     pub(super) pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
     pub(super) durable_pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
     pub(crate) settles: Arc<Combiner<OneOutcome, bool>>,
@@ -44,13 +47,20 @@ pub(crate) struct PartShared {
 }
 
 impl PartShared {
-    pub(crate) fn new(prefix: &str, name: String, clock: Clock, levels: Levels) -> Arc<Self> {
+    pub(crate) fn new(
+        prefix: &str,
+        name: String,
+        clock: Clock,
+        levels: Levels,
+        registration: Registration,
+    ) -> Arc<Self> {
         Arc::new(Self {
             keys: QueueKeys::new(prefix, &name),
             name,
             clock,
             levels: AtomicU16::new(levels.bits()),
             has_limits: AtomicBool::new(false),
+            registration,
             pushes: Combiner::new(),
             durable_pushes: Combiner::new(),
             settles: Combiner::new(),
@@ -67,10 +77,9 @@ struct Made<'a> {
 }
 
 impl Part {
-    pub(crate) fn new(client: Client, name: &str) -> Self {
-        let clock = client.shared.clock;
-        let make =
-            || PartShared::new(&client.shared.prefix, name.to_owned(), clock, Levels::one(name::DEFAULT_PRIORITY));
+    pub(crate) fn new(client: Client, name: &str, registration: Registration) -> Self {
+        let (clock, levels) = (client.shared.clock, Levels::one(name::DEFAULT_PRIORITY));
+        let make = || PartShared::new(&client.shared.prefix, name.to_owned(), clock, levels, registration);
         // Nothing that is done under the lock can panic, so a poisoned one is still whole.
         let shared = client.shared.queues.lock().unwrap_or_else(PoisonError::into_inner).get(name, make);
         Self { client, shared }
@@ -80,7 +89,8 @@ impl Part {
     /// a test moves that of its queues: locks are renewed while time stands still.
     pub(crate) fn beside_queues(client: Client, name: &str) -> Self {
         let levels = Levels::one(name::DEFAULT_PRIORITY);
-        let shared = PartShared::new(&client.shared.prefix, name.to_owned(), Clock::Server, levels);
+        let none = Registration::none();
+        let shared = PartShared::new(&client.shared.prefix, name.to_owned(), Clock::Server, levels, none);
         Self { client, shared }
     }
 
@@ -92,7 +102,8 @@ impl Part {
     /// The same queue with these levels' lists passed, whatever is known to be in use.
     pub(crate) fn with_levels(&self, levels: Levels) -> Self {
         let PartShared { name, clock, .. } = &*self.shared;
-        let shared = PartShared::new(&self.client.shared.prefix, name.clone(), *clock, levels);
+        let none = Registration::none();
+        let shared = PartShared::new(&self.client.shared.prefix, name.clone(), *clock, levels, none);
         Self { client: self.client.clone(), shared }
     }
 
@@ -149,7 +160,8 @@ impl Part {
     {
         async move {
             let client = &self.client.shared;
-            let number = Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name()));
+            let number =
+                Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name(), || self.note_use()));
             let call = |extent| {
                 let (variant, keys) = (self.variant(extent), &self.shared.keys);
                 let numbering = number.as_ref().map(CallNumber::numbering);
@@ -233,8 +245,8 @@ impl Part {
         let ready = Levels::ALL.iter().map(|level| (keys.spell_ready(level), Key::Ready));
         let call = (format!("{}:{}", keys.spell(Key::Call), self.client.shared.session.client()), Key::Call);
         let others = Key::FIXED.iter().map(|&key| (keys.spell(key), key));
-        let locks = [Key::Lock, Key::LockWake].map(|key| (keys.spell(key), key));
-        for (spelled, key) in others.chain(ready).chain([call]).chain(locks) {
+        let beside = [Key::Lock, Key::LockWake, Key::Queues, Key::QueuesUsed].map(|key| (keys.spell(key), key));
+        for (spelled, key) in others.chain(ready).chain([call]).chain(beside) {
             let Ok(reply) = self.command("check", key_type(&spelled)).await else { continue };
             let Some(found) = found_type(reply) else { continue };
             if found != key.redis_type() {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::process::host;
+use crate::queue::registration::Registration;
 use crate::queue::{Client, Job, NewJob, Part, Partitioned, Queue, Whole};
 use crate::script::crc16;
 use crate::value::error::Error;
@@ -27,7 +28,7 @@ impl Client {
         if count == 0 || count > MAX_PARTITIONS {
             return Err(Error::invalid(format!("a queue has 1 to {MAX_PARTITIONS} partitions, not {count}")));
         }
-        let part = |number| Part::new(self.clone(), &format!("{name}/{number}"));
+        let part = |number| Part::new(self.clone(), &format!("{name}/{number}"), Registration::of_part_of(count));
         let queue = Partitioned { name: name.to_owned(), parts: (0..count).map(part).collect() };
         Ok(Queue { whole: Whole::Partitioned(Arc::new(queue)) })
     }
@@ -35,7 +36,7 @@ impl Client {
     /// The queue of this name, which may be one of the parts of a partitioned queue (`orders/0`): a worker serves both.
     pub(crate) fn queue_or_part(&self, name: &str) -> Result<Part, Error> {
         check_queue_or_part(name)?;
-        Ok(Part::new(self.clone(), name))
+        Ok(Part::new(self.clone(), name, Registration::of(name)))
     }
 }
 

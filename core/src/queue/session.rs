@@ -78,7 +78,9 @@ impl Session {
         &self.client
     }
 
-    pub(crate) fn next_call<'a>(&'a self, queue: &'a str) -> CallNumber<'a> {
+    /// A number for a call to this queue. `renews` is run if the call has the server remember this client for longer: one does so before
+    /// the first answer, and then every few minutes. No session may be asked there.
+    pub(crate) fn next_call<'a>(&'a self, queue: &'a str, renews: impl FnOnce()) -> CallNumber<'a> {
         let mut slots = self.lock();
         let slot = slots.free.pop().unwrap_or_else(|| {
             slots.used += 1;
@@ -87,10 +89,22 @@ impl Session {
         // Numbered under the lock, so that a slot's numbers rise.
         let number = slots.next_number;
         slots.next_number += 1;
-        let (renewal, is_known) =
-            slots.queues.get(queue).map_or((Renewal::Asked(Vec::new()), false), |known| known.renewal(slot));
+        let (renewal, is_known) = match slots.queues.get(queue) {
+            Some(known) if known.is_kept() => (Renewal::No, true),
+            known => {
+                renews();
+                known.map_or((Renewal::Asked(Vec::new()), false), |known| known.renewal(slot))
+            }
+        };
         let is_known = AtomicBool::new(is_known);
         CallNumber { session: self, queue, slot, number, renewal, is_known, answered: AtomicBool::new(false) }
+    }
+
+    /// The next call to this queue renews.
+    pub(crate) fn renew_next(&self, queue: &str) {
+        if let Some(known) = self.lock().queues.get_mut(queue) {
+            known.renewed = None;
+        }
     }
 
     /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
@@ -110,14 +124,16 @@ impl Slots {
 }
 
 impl OfQueue {
-    /// What the next call says, and whether the server must remember this client. What was given up in its own slot is superseded by its
+    /// What the next call says if it renews, and whether the server must remember this client. What was given up in its own slot is superseded by its
     /// number.
     fn renewal(&self, slot: usize) -> (Renewal, bool) {
-        if self.given_up.is_empty() && self.is_renewed() {
-            return (Renewal::No, true);
-        }
         let others = self.given_up.iter().filter(|(other, _)| **other != slot).map(|(&s, &n)| (s, n)).collect();
         (Renewal::Asked(others), self.renewed.is_some_and(|at| at.elapsed() <= KNOWN))
+    }
+
+    /// Does the server know all that it should?
+    fn is_kept(&self) -> bool {
+        self.given_up.is_empty() && self.is_renewed()
     }
 
     fn is_renewed(&self) -> bool {
@@ -194,19 +210,20 @@ mod tests {
     #[test]
     fn who_is_forgotten_hears_of_it_once() {
         let session = session();
-        assert!(!session.next_call("new").numbering().is_known);
-        let (first, second, late) = (session.next_call("q"), session.next_call("q"), session.next_call("q"));
+        assert!(!session.next_call("new", || {}).numbering().is_known);
+        let (first, second, late) =
+            (session.next_call("q", || {}), session.next_call("q", || {}), session.next_call("q", || {}));
         assert!(first.numbering().is_known);
         assert!(first.was_forgotten());
         assert!(!first.numbering().is_known, "it says so when it is sent again");
         assert!(!second.was_forgotten());
-        assert!(!session.next_call("q").numbering().is_known);
-        answered(session.next_call("other"));
-        answered(session.next_call("q"));
-        let next = session.next_call("q");
+        assert!(!session.next_call("q", || {}).numbering().is_known);
+        answered(session.next_call("other", || {}));
+        answered(session.next_call("q", || {}));
+        let next = session.next_call("q", || {});
         assert!(next.numbering().is_known);
         assert!(!late.was_forgotten(), "that was said");
-        assert!(session.next_call("q").numbering().is_known, "and since then the server remembers");
+        assert!(session.next_call("q", || {}).numbering().is_known, "and since then the server remembers");
         assert!(next.was_forgotten());
     }
 
@@ -225,20 +242,20 @@ mod tests {
     /// One whose calls renew nothing at first.
     fn session() -> Session {
         let session = Session::new().unwrap();
-        answered(session.next_call("q"));
-        answered(session.next_call("other"));
+        answered(session.next_call("q", || {}));
+        answered(session.next_call("other", || {}));
         session
     }
 
     #[test]
     fn calls_in_flight_have_slots_of_their_own_and_rising_numbers() {
         let session = Session::new().unwrap();
-        let first = session.next_call("q");
-        let second = session.next_call("q");
+        let first = session.next_call("q", || {});
+        let second = session.next_call("q", || {});
         assert_ne!(first.slot, second.slot);
         let (slot, number) = (first.slot, second.number);
         drop(first);
-        let third = session.next_call("q");
+        let third = session.next_call("q", || {});
         assert_eq!(third.slot, slot);
         assert!(third.number > number);
     }
@@ -246,66 +263,66 @@ mod tests {
     #[test]
     fn answers_are_renewed_until_one_was_kept() {
         let session = Session::new().unwrap();
-        let (first, second) = (session.next_call("q"), session.next_call("q"));
+        let (first, second) = (session.next_call("q", || {}), session.next_call("q", || {}));
         assert!(asked(&first).is_some() && asked(&second).is_some());
         answered(first);
         answered(second);
-        assert_eq!(asked(&session.next_call("q")), None);
-        assert!(asked(&session.next_call("other")).is_some());
+        assert_eq!(asked(&session.next_call("q", || {})), None);
+        assert!(asked(&session.next_call("other", || {})).is_some());
     }
 
     #[test]
     fn the_next_call_to_the_queue_says_what_was_given_up_until_one_is_answered() {
         let session = session();
-        let (busy, first) = (session.next_call("q"), session.next_call("q"));
+        let (busy, first) = (session.next_call("q", || {}), session.next_call("q", || {}));
         let lost = (first.slot, first.number);
         drop(first);
         answered(busy);
         // The slot that was given back last is the other one.
-        let second = session.next_call("q");
+        let second = session.next_call("q", || {});
         assert_ne!(second.slot, lost.0);
         assert_eq!(asked(&second), Some(vec![lost]));
         // Not answered yet, so one that begins meanwhile says so too; in the slot itself its number does.
-        let third = session.next_call("q");
+        let third = session.next_call("q", || {});
         assert_eq!((third.slot, asked(&third)), (lost.0, Some(Vec::new())));
-        let fourth = session.next_call("q");
+        let fourth = session.next_call("q", || {});
         assert_eq!(asked(&fourth), Some(vec![lost]));
         answered(second);
-        assert_eq!(asked(&session.next_call("q")), None);
+        assert_eq!(asked(&session.next_call("q", || {})), None);
         drop(fourth);
-        assert!(asked(&session.next_call("q")).is_some());
+        assert!(asked(&session.next_call("q", || {})).is_some());
     }
 
     #[test]
     fn a_call_given_up_is_remembered_for_its_queue_whatever_goes_to_another() {
         let session = session();
-        let first = session.next_call("q");
+        let first = session.next_call("q", || {});
         let lost = (first.slot, first.number);
         drop(first);
-        let other = session.next_call("other");
+        let other = session.next_call("other", || {});
         assert_eq!((other.slot, asked(&other)), (lost.0, None));
-        let next = session.next_call("q");
+        let next = session.next_call("q", || {});
         assert_eq!(asked(&next), Some(vec![lost]));
         answered(other);
         answered(next);
-        assert_eq!(asked(&session.next_call("q")), None);
+        assert_eq!(asked(&session.next_call("q", || {})), None);
     }
 
     #[test]
     fn a_call_given_up_in_the_slot_meanwhile_is_not_forgotten() {
         let session = session();
-        let (a, b) = (session.next_call("q"), session.next_call("q"));
+        let (a, b) = (session.next_call("q", || {}), session.next_call("q", || {}));
         let slot = b.slot;
         drop(b);
-        let again = session.next_call("q");
+        let again = session.next_call("q", || {});
         assert_eq!(again.slot, slot);
-        let closing = session.next_call("q");
+        let closing = session.next_call("q", || {});
         assert_eq!(asked(&closing).map(|closed| closed.len()), Some(1));
         let lost = (again.slot, again.number);
         drop(again);
         answered(closing);
         answered(a);
-        let next = session.next_call("q");
+        let next = session.next_call("q", || {});
         assert!(next.slot == slot || asked(&next) == Some(vec![lost]), "{next:?}");
         assert!(asked(&next).is_some());
     }
@@ -313,9 +330,9 @@ mod tests {
     #[test]
     fn queues_that_need_no_memory_are_forgotten() {
         let session = Session::new().unwrap();
-        drop(session.next_call("lost"));
+        drop(session.next_call("lost", || {}));
         for queue in 0..10 * MANY_QUEUES {
-            answered(session.next_call(&format!("q{queue}")));
+            answered(session.next_call(&format!("q{queue}"), || {}));
             let long_ago = Instant::now().checked_sub(2 * RENEW_EVERY);
             for (name, known) in &mut session.lock().queues {
                 if name != "lost" {

@@ -137,6 +137,10 @@ pub(crate) enum Key {
     Topics,
     /// hash, of a member of topics, which has a name of its own: topic -> a random text that says which subscription it was.
     MemberTopics,
+    /// sorted set, of the list of queues, which has a name of its own: their names, all with the score 0.
+    Queues,
+    /// hash, of the list of queues: name -> when it was last used in ms, and how many partitions it has.
+    QueuesUsed,
 }
 
 impl Key {
@@ -206,6 +210,8 @@ impl Key {
             Self::News => "news",
             Self::Topics => "topics",
             Self::MemberTopics => "member_topics",
+            Self::Queues => "queues",
+            Self::QueuesUsed => "queues_used",
         }
     }
 
@@ -230,6 +236,7 @@ impl Key {
             | Self::Workers
             | Self::Unheard
             | Self::Floors
+            | Self::Queues
             | Self::ScheduleDue => "zset",
             Self::Wake | Self::Departing | Self::Ready | Self::Done | Self::LockWake => "list",
             Self::Messages | Self::News => "stream",

@@ -37,6 +37,7 @@ const READS: &[&str] = &[
     "ZCARD",
     "ZCOUNT",
     "ZRANGE",
+    "ZRANGEBYLEX",
     "ZRANGEBYSCORE",
     "ZSCORE",
 ];

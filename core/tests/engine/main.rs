@@ -20,6 +20,7 @@ mod lock;
 mod partitions;
 mod php_words;
 mod queue_handles;
+mod queues;
 mod reference_systems;
 mod registry;
 mod release;

@@ -107,9 +107,11 @@ impl Server {
         values.into_iter().map(|value| String::from_utf8_lossy(&value).into_owned()).collect()
     }
 
-    /// Every key with its whole content, in a fixed order. Left out are keys whose name has `without` in it.
+    /// Every key with its whole content, in a fixed order. Left out are keys whose name has `without` in it, and the list of queues, which is
+    /// written beside any call.
     pub fn dump(&self, without: &str) -> Vec<String> {
-        self.eval(DUMP, &[without])
+        let keys = self.eval(DUMP, &[without]);
+        keys.into_iter().filter(|key| !key.contains("{queues}:queues")).collect()
     }
 
     pub fn builder(&self) -> ClientBuilder {

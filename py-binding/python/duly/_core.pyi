@@ -88,6 +88,18 @@ class Client:
     def topic(self, name: str) -> Topic:
         """Return the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
 
+    def queues(self, limit: int = 100, cursor: str | None = None) -> QueuePage:
+        """Return a page of the queues that were used under this client's prefix, by name.
+
+        A queue is listed with the first call of any client that pushes to it, reserves from it, or changes it in
+        another way. One that is empty and was not used for 30 days is forgotten by this call.
+
+        Args:
+            limit: the most queues of the page, 1 to 1,000.
+            cursor: that of the page before. Default: the first page.
+
+        """
+
     def topics_of(self, member: str) -> list[str]:
         """Return the names of the topics that this member has subscribed to."""
 
@@ -326,6 +338,18 @@ class Queue:
 
         Jobs that workers have stay, and run to their end; `purge("reserved")` before this takes those, too. Failed jobs
         stay.
+        """
+
+    def delete(self, jobs: int = 0) -> None:
+        """Remove the queue with all that it has: its jobs in all states, its limits, its totals.
+
+        Raises InvalidArgumentError, and removes nothing, if the queue has other jobs than so many, or schedules. Jobs
+        that workers run meanwhile end without effect. A client that goes on using the queue makes it anew, and lists
+        it again within the hour.
+
+        Args:
+            jobs: the number of the jobs in all states together, as a confirmation. Default: 0, only an empty queue.
+
         """
 
     def pause(self) -> None:
@@ -1653,6 +1677,35 @@ class Requeued:
         """If the outcome is "duplicate": the job that has the key now."""
 
 @final
+class QueueInfo:
+    """A queue that was used."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def partitions(self) -> int:
+        """In how many parts it is, as those who used it said; 0 if it is not partitioned."""
+
+    @property
+    def last_used(self) -> float:
+        """When it was last used, in unix seconds by the server's clock.
+
+        Each client notes it at its first use and then every hour.
+        """
+
+@final
+class QueuePage:
+    """A page of queues, by name."""
+
+    @property
+    def queues(self) -> list[QueueInfo]:
+        """The queues, fewer than were asked for if some of them were forgotten just now."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page begins; None behind the last one."""
+
+@final
 class Finding:
     """One broken invariant."""
 
@@ -2069,6 +2122,18 @@ class AsyncClient:
     def topic(self, name: str) -> AsyncTopic:
         """Return the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing."""
 
+    def queues(self, limit: int = 100, cursor: str | None = None) -> Call[QueuePage]:
+        """Return a page of the queues that were used under this client's prefix, by name.
+
+        A queue is listed with the first call of any client that pushes to it, reserves from it, or changes it in
+        another way. One that is empty and was not used for 30 days is forgotten by this call.
+
+        Args:
+            limit: the most queues of the page, 1 to 1,000.
+            cursor: that of the page before. Default: the first page.
+
+        """
+
     def topics_of(self, member: str) -> Call[list[str]]:
         """Return the names of the topics that this member has subscribed to."""
 
@@ -2305,6 +2370,18 @@ class AsyncQueue:
 
         Jobs that workers have stay, and run to their end; `purge("reserved")` before this takes those, too. Failed jobs
         stay.
+        """
+
+    def delete(self, jobs: int = 0) -> Call[None]:
+        """Remove the queue with all that it has: its jobs in all states, its limits, its totals.
+
+        Raises InvalidArgumentError, and removes nothing, if the queue has other jobs than so many, or schedules. Jobs
+        that workers run meanwhile end without effect. A client that goes on using the queue makes it anew, and lists
+        it again within the hour.
+
+        Args:
+            jobs: the number of the jobs in all states together, as a confirmation. Default: 0, only an empty queue.
+
         """
 
     def pause(self) -> Call[None]:

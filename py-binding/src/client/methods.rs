@@ -10,9 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use super::{AtTheEnd, Client, Message, Queue, Topic};
-use crate::convert::{self, Member, Name, Text};
+use crate::convert::{self, Cursor, Member, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::lock::lock_options;
+use crate::operate::QueuePage;
 use crate::queue::{object, reserve_options};
 use crate::select;
 use crate::settings;
@@ -53,6 +54,28 @@ impl Client {
     fn partitions(&self, name: Text<Name>, count: &Bound<'_, PyAny>) -> PyResult<Queue> {
         let count = convert::whole("count", count, 1..=duly::MAX_PARTITIONS.into()).map_err(Failure::from)?;
         self.client.partitioned_queue(&name, count).map(Queue::new).or_raise()
+    }
+
+    /// Return a page of the queues that were used under this client's prefix, by name.
+    ///
+    /// A queue is listed with the first call of any client that pushes to it, reserves from it, or changes it in
+    /// another way. One that is empty and was not used for 30 days is forgotten by this call.
+    ///
+    /// Args:
+    ///     limit: the most queues of the page, 1 to 1,000.
+    ///     cursor: that of the page before. Default: the first page.
+    #[pyo3(signature = (limit=None, cursor=None), text_signature = "($self, limit=100, cursor=None)")]
+    fn queues(
+        &self,
+        py: Python<'_>,
+        limit: Option<&Bound<'_, PyAny>>,
+        cursor: Option<Text<Cursor>>,
+    ) -> PyResult<Py<PyAny>> {
+        let limit = limit.map(|limit| convert::whole("limit", limit, 1..=duly::MAX_QUEUES as u64));
+        let limit = limit.transpose().map_err(Failure::from)?.unwrap_or(100);
+        let cursor = cursor.map(Text::into_string);
+        let queues = move |client: Arc<duly::Client>| async move { client.queues(limit, cursor.as_deref()).await };
+        self.call(py, queues, |py, page| object(py, QueuePage::from(page)))
     }
 
     /// Return the topic of this name: 1 to 128 of the characters `A-Z a-z 0-9 . _ : -`. Sends nothing.

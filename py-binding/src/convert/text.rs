@@ -27,7 +27,7 @@ macro_rules! arguments {
     )*};
 }
 arguments! {
-    Counted = "counted", Final = "final", Id = "id", Ids = "ids", IdOfSeveral = "an id", Jitter = "jitter", Key = "key",
+    Counted = "counted", Cursor = "cursor", Final = "final", Id = "id", Ids = "ids", IdOfSeveral = "an id", Jitter = "jitter", Key = "key",
     Member = "member", Name = "name", Only = "only", QueueName = "the name of a queue", Renew = "renew", Repair = "repair", Start = "from_",
     StateWord = "state", Words = "text",
 }

@@ -234,6 +234,21 @@ impl Queue {
         self.call(py, |queue| async move { queue.clear().await }, object)
     }
 
+    /// Remove the queue with all that it has: its jobs in all states, its limits, its totals.
+    ///
+    /// Raises InvalidArgumentError, and removes nothing, if the queue has other jobs than so many, or schedules. Jobs
+    /// that workers run meanwhile end without effect. A client that goes on using the queue makes it anew, and lists
+    /// it again within the hour.
+    ///
+    /// Args:
+    ///     jobs: the number of the jobs in all states together, as a confirmation. Default: 0, only an empty queue.
+    #[pyo3(signature = (jobs=None), text_signature = "($self, jobs=0)")]
+    fn delete(&self, py: Python<'_>, jobs: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        let jobs = jobs.map(|jobs| convert::whole::<u64>("jobs", jobs, 0..=u64::MAX));
+        let jobs = jobs.transpose().map_err(Failure::from)?.unwrap_or(0);
+        self.call(py, move |queue| async move { queue.delete(jobs).await }, |py, ()| Ok(py.None()))
+    }
+
     /// Hand out no more jobs until `resume`. Pushing goes on, and running jobs may finish.
     fn pause(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.call(py, |queue| async move { queue.pause().await }, |py, ()| Ok(py.None()))

@@ -242,6 +242,7 @@ impl ClientBuilder {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                registering: Arc::default(),
                 pulls: HeldPulls::default(),
                 beside: OtherConnections::default(),
                 clock: self.clock,

@@ -1,0 +1,21 @@
+-- Removes all that a queue has, if that are `expected` jobs and no schedule.
+-- Moves:   any state -> gone.
+-- Replies: `deleted`, or `<jobs> <schedules>` if it has others; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
+-- Cost:    O(1): the server frees the keys beside its other work.
+--- include: call/once
+-- without: a copy that comes late removes what was pushed since
+if earlier then return earlier end
+--- include: call/meta
+-- without: an old client writes into a queue of a newer format
+if refused then return refused end
+local there, planned = redis.call('HLEN', jobs) + redis.call('LLEN', departing) / 4, redis.call('HLEN', schedules)
+-- without `there ~= expected or`: jobs that nobody has counted are lost with their queue
+-- without `or planned > 0`: schedules are lost with their queue
+if there ~= expected or planned > 0 then return answer(string.format('%.0f %.0f', there, planned)) end
+redis.call('UNLINK', jobs, delayed, reserved, leases, failed, returned, keys, stale, wake, meta, stats,
+  workers, worker_infos, unheard, adopted, departing, departed, schedules, schedule_state, schedule_due, schedule_fires)
+for level in string.gmatch(levels, '%d') do redis.call('UNLINK', ready(level)) end
+--- if limited
+redis.call('UNLINK', parked, places)
+--- end
+return answer('deleted')

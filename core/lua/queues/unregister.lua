@@ -1,0 +1,8 @@
+-- Takes a queue off the list of queues, unless it was used meanwhile: `used` is what the list said of it, or '' for whatever it says.
+-- Moves:   nothing.
+-- Replies: how many were taken off.
+-- Cost:    O(log queues). Right when sent twice.
+-- without: a queue that is used again is forgotten
+if used ~= '' and redis.call('HGET', queues_used, name) ~= used then return 0 end
+redis.call('HDEL', queues_used, name)
+return redis.call('ZREM', queues, name)

@@ -1,0 +1,179 @@
+//! The list of queues, and queues as a whole.
+
+use futures_util::future::join_all;
+use serde::Serialize;
+
+use crate::queue::{Client, Part, Queue, listed_name, unlisted_name};
+use crate::script::{
+    Contents, ContentsReply, Declared, Delete, DeleteReply, ListQueues, ListReply, ListedQueue, Unregister,
+};
+use crate::value::error::{Error, ErrorKind};
+use crate::value::time::Millis;
+
+/// The most queues of one page.
+pub const MAX_QUEUES: usize = 1000;
+/// A queue that is empty is forgotten when it was not used for so long: 30 days.
+const FORGOTTEN_AFTER_MS: u64 = 30 * 24 * 3600 * 1000;
+/// How many queues one call looks into, to see whether they can be forgotten.
+const MOST_LOOKED_INTO: usize = 100;
+
+/// A queue that was used.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QueueInfo {
+    /// Its name.
+    pub name: String,
+    /// In how many parts it is, as those who used it said; 0 if it is not partitioned.
+    pub partitions: u16,
+    /// When it was last used by the server's clock, as far as is noted: each client notes it at its first use and then every hour.
+    pub last_used: Millis,
+}
+
+/// A page of the queues of a server, by name.
+#[non_exhaustive]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct QueuePage {
+    /// The queues, fewer than were asked for if some of them were forgotten just now.
+    pub queues: Vec<QueueInfo>,
+    /// Where the next page begins; `None` behind the last one.
+    pub cursor: Option<String>,
+}
+
+impl Client {
+    /// The queues that were used under this client's prefix, by name: pushed to, reserved from, or changed in any other way. One is listed
+    /// with the first call of any client that changes it.
+    ///
+    /// `limit`: 1 to 1,000. `cursor`: that of the page before; `None` for the first page. A queue that is empty and was not used for 30 days
+    /// is forgotten by this call, 100 at most.
+    ///
+    /// Errors: `InvalidArgument`.
+    pub async fn queues(&self, limit: usize, cursor: Option<&str>) -> Result<QueuePage, Error> {
+        if limit == 0 || limit > MAX_QUEUES {
+            return Err(Error::invalid(format!("limit must be 1 to {MAX_QUEUES}, not {limit}")).during("queues"));
+        }
+        Part::listed(self).await;
+        let list = Part::list_of_queues(self.clone());
+        let page = ListQueues { after: cursor.unwrap_or_default().to_owned(), most: limit };
+        let ListReply { now, queues } = list.run(page.with([]).during("queues")).await?;
+        let cursor = (queues.len() == limit).then(|| queues.last().map(|last| last.name.clone())).flatten();
+        let is_old = |queue: &ListedQueue| now.saturating_sub(queue.last_used).get() > FORGOTTEN_AFTER_MS;
+        let (old, mut used): (Vec<_>, Vec<_>) = queues.into_iter().partition(is_old);
+        let (looked_into, rest) = old.split_at(old.len().min(MOST_LOOKED_INTO));
+        let kept = join_all(looked_into.iter().map(|queue| self.forget_if_empty(&list, queue))).await;
+        for (queue, kept) in looked_into.iter().zip(kept) {
+            if kept? {
+                used.push(queue.clone());
+            }
+        }
+        used.extend_from_slice(rest);
+        used.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(QueuePage { queues: used.iter().map(info).collect(), cursor })
+    }
+
+    /// Takes a queue off the list if there is nothing in it. Is it still there?
+    async fn forget_if_empty(&self, list: &Part, queue: &ListedQueue) -> Result<bool, Error> {
+        let info = info(queue);
+        let whole = match info.partitions {
+            0 => self.queue(&info.name),
+            partitions => self.partitioned_queue(&info.name, partitions),
+        };
+        // A name that is none was put there by somebody else.
+        let Ok(whole) = whole else { return Ok(true) };
+        if whole.contents("queues").await? != ContentsReply::default() {
+            return Ok(true);
+        }
+        let unregister = Unregister { name: queue.name.clone(), used: queue.used.clone() };
+        Ok(list.run(unregister.with([]).during("queues")).await? == 0)
+    }
+}
+
+fn info(listed: &ListedQueue) -> QueueInfo {
+    let (name, is_partitioned) = unlisted_name(&listed.name);
+    let partitions = if is_partitioned { u16::try_from(listed.partitions).unwrap_or(u16::MAX).max(1) } else { 0 };
+    QueueInfo { name: name.to_owned(), partitions, last_used: listed.last_used }
+}
+
+impl Queue {
+    /// Removes the queue with all that it has: its jobs, which must be so many in all states together, its limits, its totals. Jobs that
+    /// workers run meanwhile end without effect. `jobs` is the confirmation: with 0 only an empty queue is removed. A client that goes on
+    /// using the queue makes it anew, and lists it again within the hour.
+    ///
+    /// The parts of a partitioned queue are removed one after the other, each only if it has what it had when all were counted.
+    ///
+    /// Errors: `InvalidArgument` if there are other jobs than so many, or schedules, which would push new ones: remove those first. Nothing
+    /// was removed then, but of a partitioned queue perhaps some parts, as the message says.
+    pub async fn delete(&self, jobs: u64) -> Result<(), Error> {
+        for part in self.each_part() {
+            part.hold_registration();
+        }
+        let deleted = self.delete_parts(jobs).await;
+        for part in self.each_part() {
+            part.forget_registration();
+        }
+        deleted
+    }
+
+    async fn delete_parts(&self, jobs: u64) -> Result<(), Error> {
+        let refused = |message: String| Err(self.during("delete")(Error::new(ErrorKind::InvalidArgument, message)));
+        let mut of_parts = Vec::new();
+        if let parts @ [_, _, ..] = self.each_part() {
+            for part in parts {
+                of_parts.push(part.contents("delete").await?);
+            }
+            let total = sum(&of_parts);
+            if total != (ContentsReply { jobs, schedules: 0 }) {
+                return refused(not_so_many(jobs, total));
+            }
+        } else {
+            of_parts.push(ContentsReply { jobs, schedules: 0 });
+        }
+        for (index, (part, expected)) in self.each_part().iter().zip(of_parts).enumerate() {
+            if let DeleteReply::Kept(there) = part.run(Delete { expected: expected.jobs }.with([])).await? {
+                let before = if index > 0 { format!("; {index} parts before it are removed") } else { String::new() };
+                let message = not_so_many(expected.jobs, there);
+                return Err(part.during("delete")(Error::invalid(format!("{message}{before}"))));
+            }
+        }
+        let list = Part::list_of_queues(self.client().clone());
+        if let Some(name) = listed_name(&self.each_part()[0].shared) {
+            list.run(Unregister { name, used: String::new() }.with([]).during("delete")).await?;
+        }
+        Ok(())
+    }
+
+    async fn contents(&self, operation: &'static str) -> Result<ContentsReply, Error> {
+        let mut of_parts = Vec::new();
+        for part in self.each_part() {
+            of_parts.push(part.contents(operation).await?);
+        }
+        Ok(sum(&of_parts))
+    }
+}
+
+impl Part {
+    async fn contents(&self, operation: &'static str) -> Result<ContentsReply, Error> {
+        self.run(Contents {}.with([]).during(operation)).await
+    }
+}
+
+fn sum(parts: &[ContentsReply]) -> ContentsReply {
+    ContentsReply {
+        jobs: parts.iter().map(|part| part.jobs).sum(),
+        schedules: parts.iter().map(|part| part.schedules).sum(),
+    }
+}
+
+fn not_so_many(expected: u64, there: ContentsReply) -> String {
+    let ContentsReply { jobs, schedules } = there;
+    if schedules > 0 {
+        let schedules = if schedules == 1 { "a schedule".to_owned() } else { format!("{schedules} schedules") };
+        return format!(
+            "the queue has {schedules}, and would get new jobs: remove what fires first; nothing was removed"
+        );
+    }
+    let there = if jobs == 1 { "a job".to_owned() } else { format!("{jobs} jobs") };
+    format!(
+        "the queue has {there} (ready, delayed, reserved and failed together), not {expected}: to remove it with them, give their number as \
+         `jobs`; nothing was removed"
+    )
+}

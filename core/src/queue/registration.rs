@@ -1,0 +1,148 @@
+//! A queue is put on the list of queues when a client uses it first, and again every hour while it is used.
+//!
+//! The call that does so is made beside another call, and nobody waits for it: a list that cannot be written stops no queue. One that had no
+//! effect is made again a few minutes later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::process::host;
+use crate::queue::client::Client;
+use crate::queue::part::{Part, PartShared};
+use crate::script::{Declared, Register};
+
+/// Under this name the list lies, where others have that of a queue.
+const LIST: &str = "queues";
+/// So often it is noted that a queue is in use.
+const EVERY_MS: u64 = 3_600_000;
+/// Ends the name of a partitioned queue on the list: one that is not partitioned may have the same name.
+const PARTITIONED: char = '/';
+
+/// How a queue is put on the list, and when its client last did that.
+#[derive(Debug)]
+pub(crate) struct Registration {
+    /// How many partitions it has, as far as is known; 0 if it is not partitioned. `None`: it is no queue.
+    partitions: Option<usize>,
+    /// By this host's clock in ms; 0 for never.
+    noted_at: AtomicU64,
+}
+
+impl Registration {
+    const fn new(partitions: Option<usize>) -> Self {
+        Self { partitions, noted_at: AtomicU64::new(0) }
+    }
+
+    /// For what is no queue.
+    pub(crate) const fn none() -> Self {
+        Self::new(None)
+    }
+
+    /// For one part of so many.
+    pub(crate) fn of_part_of(partitions: u16) -> Self {
+        Self::new(Some(partitions.into()))
+    }
+
+    /// For the queue of this name, or the part of one: then there are at least so many as its number says.
+    pub(crate) fn of(queue_or_part: &str) -> Self {
+        let number = queue_or_part.split_once(PARTITIONED).and_then(|(_, number)| number.parse::<usize>().ok());
+        Self::new(Some(number.map_or(0, |number| number + 1)))
+    }
+
+    /// Is it time to note that the queue is used? If so, that is noted here.
+    fn is_due(&self) -> bool {
+        let (now, noted) = (host::now().get(), self.noted_at.load(Ordering::Relaxed));
+        let is_due = now.abs_diff(noted) >= EVERY_MS;
+        is_due && self.noted_at.compare_exchange(noted, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// It is not on the list, as far as this client knows.
+    fn forget(&self) {
+        self.noted_at.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Its name on the list.
+pub(crate) fn listed_name(shared: &PartShared) -> Option<String> {
+    let partitions = shared.registration.partitions?;
+    let whole = shared.name.split(PARTITIONED).next().unwrap_or_default();
+    Some(if partitions == 0 { whole.to_owned() } else { format!("{whole}{PARTITIONED}") })
+}
+
+/// The name of the queue that is so listed, and whether it is partitioned.
+pub(crate) fn unlisted_name(listed: &str) -> (&str, bool) {
+    listed.strip_suffix(PARTITIONED).map_or((listed, false), |name| (name, true))
+}
+
+impl Part {
+    /// What keeps the list of queues.
+    pub(crate) fn list_of_queues(client: Client) -> Self {
+        Self::beside_queues(client, LIST)
+    }
+
+    /// The queue is used: puts it on the list if this client has not done so in the last hour. Waits for nothing.
+    #[cold]
+    pub(super) fn note_use(&self) {
+        let (Some(name), true) = (listed_name(&self.shared), self.shared.registration.is_due()) else { return };
+        let (client, shared) = (self.client.clone(), Arc::clone(&self.shared));
+        let partitions = shared.registration.partitions.unwrap_or(0);
+        // None while somebody waits for all of them to end.
+        let registering = Arc::clone(&client.shared.registering).try_read_owned().ok();
+        tokio::spawn(async move {
+            let _registering = registering;
+            let register = Register { name, partitions };
+            if Self::list_of_queues(client).run(register.with([])).await.is_err() {
+                shared.registration.forget();
+            }
+        });
+    }
+
+    /// Waits until all queues are on the list that this client has used before.
+    pub(crate) async fn listed(client: &Client) {
+        drop(client.shared.registering.write().await);
+    }
+
+    /// The queue is being deleted: its client must not list it again by the calls that do so.
+    pub(crate) fn hold_registration(&self) {
+        self.shared.registration.is_due();
+    }
+
+    /// The queue was deleted: the next use lists it again.
+    pub(crate) fn forget_registration(&self) {
+        self.shared.registration.forget();
+        self.client.shared.session.renew_next(self.name());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{Clock, Levels};
+
+    #[test]
+    fn a_queue_and_a_partitioned_one_have_two_names_on_the_list() {
+        let listed = |name: &str, registration| {
+            listed_name(&PartShared::new("duly:", name.to_owned(), Clock::Server, Levels::one(5), registration))
+        };
+        assert_eq!(listed("orders", Registration::of("orders")).as_deref(), Some("orders"));
+        assert_eq!(listed("orders/3", Registration::of("orders/3")).as_deref(), Some("orders/"));
+        assert_eq!(listed("orders/3", Registration::of_part_of(8)).as_deref(), Some("orders/"));
+        assert_eq!(listed("stock", Registration::none()), None, "a lock is no queue");
+        assert_eq!(unlisted_name("orders"), ("orders", false));
+        assert_eq!(unlisted_name("orders/"), ("orders", true));
+    }
+
+    #[test]
+    fn one_part_says_that_there_are_those_before_it() {
+        assert_eq!(Registration::of("orders/3").partitions, Some(4));
+        assert_eq!(Registration::of("orders").partitions, Some(0));
+    }
+
+    #[test]
+    fn a_queue_is_noted_once_an_hour() {
+        let registration = Registration::of("orders");
+        assert!(registration.is_due());
+        assert!(!registration.is_due());
+        registration.forget();
+        assert!(registration.is_due());
+    }
+}
