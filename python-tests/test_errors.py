@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import pickle
+import re
 import time
 import traceback
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import duly
 import pytest
 from duly.errors import BY_KIND
 from support import Server
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_every_exception_is_a_duly_error_and_has_its_natural_parent() -> None:
@@ -30,7 +34,17 @@ def test_every_exception_is_a_duly_error_and_has_its_natural_parent() -> None:
         assert issubclass(error, parents.get(error, Exception))
         assert getattr(duly, error.__name__) is error
         assert str(error("what it says")) == "what it says"
-    assert len(BY_KIND) == 26
+
+
+def test_every_kind_of_the_core_has_its_class_in_both_languages() -> None:
+    core = (ROOT / "core/src/value/error.rs").read_text()
+    kinds = dict(re.findall(r'Self::(\w+) => "(\w+)"', core))
+    assert len(kinds) > 20
+    assert set(BY_KIND) == set(kinds.values())
+    of_php = (ROOT / "php-binding/src/error.rs").read_text()
+    assert set(re.findall(r"\(ErrorKind::(\w+), \"", of_php)) == set(kinds)
+    documented = (ROOT / "docs/errors.md").read_text()
+    assert [kind for kind in kinds.values() if f"`{kind}`" not in documented] == []
 
 
 def test_an_error_survives_pickling() -> None:

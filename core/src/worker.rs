@@ -14,11 +14,11 @@
 //! | `run_words.rs` | what the log says of a run that has ended |
 //! | `prefetch.rs`, `appetite.rs` | how many jobs to fetch ahead, and how many bytes of them at once |
 //! | `wakes.rs` | waits for wake-ups, beside the loop |
-//! | `past.rs` | which errors of a call a worker outlasts |
+//! | `outlasts.rs` | which errors of a call a worker outlasts |
 //! | `renew.rs` | leases |
 //! | `beat.rs` | reports to the queues that the worker is alive |
 //! | `sync_schedules.rs` | stores the schedules that it was given, at its start |
-//! | `schedules.rs` | fires schedules |
+//! | `fire_schedules.rs` | fires schedules |
 //! | `timer.rs` | ends what takes too long |
 //! | `event.rs` | events: what the engine reports to its owner |
 //! | `run.rs`, `run_log.rs`, `builder.rs`, `handler.rs`, `failure.rs`, `panic.rs`, `middleware.rs`, `span.rs` | the worker of Rust programs |
@@ -33,17 +33,17 @@ mod event;
 mod executor;
 mod failure;
 mod fetch;
+mod fire_schedules;
 mod handler;
 mod middleware;
+mod outlasts;
 mod panic;
-mod past;
 mod prefetch;
 mod renew;
 mod run;
 mod run_log;
 mod run_outcome;
 mod run_words;
-mod schedules;
 mod span;
 mod sync_schedules;
 mod timer;

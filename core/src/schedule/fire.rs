@@ -14,8 +14,8 @@ use crate::value::time::Millis;
 /// The most jobs of one call.
 const MOST_JOBS: usize = 1000;
 
-/// The promise of a caller that does not come back.
-const NEVER: u64 = 1;
+/// What a caller gives as its promise that makes none; 0 is that of one which has made none yet.
+const NO_PROMISE: u64 = 1;
 
 /// What a look at the schedules of a queue found, and did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Part {
     pub(super) async fn fire_all_due(&self) -> Result<u64, Error> {
         let mut pushed = 0;
         loop {
-            let looked = self.fire_some_due(NEVER).await?;
+            let looked = self.fire_some_due(NO_PROMISE).await?;
             pushed += looked.pushed;
             if !looked.is_unfinished {
                 return Ok(pushed);

@@ -12,6 +12,8 @@ use crate::value::plural::{counted, verb};
 use crate::value::state::State;
 
 /// The kind of an error. Every language maps each kind to one exception class of the same name.
+// A new kind is also a class in `errors.py` and in `CLASSES` of `php-binding/src/error.rs`, both stubs, and a row of `docs/errors.md`; a test
+// compares them (`test_every_kind_of_the_core_has_its_class_in_both_languages`).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {

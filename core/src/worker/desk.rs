@@ -17,7 +17,7 @@
 //! | `unheard.rs` | jobs that failed while no hook was there to be called |
 //! | `slow_hooks.rs` | how many of these are claimed, and how long they may wait for their hooks |
 //! | `between_runs.rs` | the same for an owner that calls hooks between its runs: PHP |
-//! | `schedules.rs` | what the loop that fires schedules needs |
+//! | `next_schedule.rs` | what the loop that fires schedules needs |
 //! | `events.rs` | the events of it all |
 
 mod between_runs;
@@ -26,10 +26,10 @@ mod events;
 mod hoarded;
 mod lanes;
 mod leases;
+mod next_schedule;
 mod outcomes;
 mod pulls;
 mod runs;
-mod schedules;
 mod slow_hooks;
 mod starts;
 mod stop;

@@ -14,7 +14,7 @@ use super::event::{AboutJob, FailedJob, WorkerEvent};
 use super::executor::{Executor, ExecutorShared};
 use super::fetch::Fetcher;
 use super::sync_schedules::AtStart;
-use super::{WorkerReport, WorkerSettings, renew, schedules, timer};
+use super::{WorkerReport, WorkerSettings, fire_schedules, renew, timer};
 use crate::process::id::id;
 use crate::process::runtime::start_worker_thread;
 use crate::queue::Client;
@@ -78,7 +78,7 @@ impl Engine {
             let _over = Over(Arc::clone(&desk));
             runtime.block_on(async {
                 let mut shown = presence.show(&desk);
-                let mut fired = schedules::watch(&lanes, &desk);
+                let mut fired = fire_schedules::watch(&lanes, &desk);
                 let jobs = async {
                     at_start.was_tried().await;
                     fetcher.run().await

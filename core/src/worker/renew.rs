@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::appetite::Appetite;
 use super::desk::{Desk, Outage};
-use super::past::is_of_the_server;
+use super::outlasts::is_of_the_server;
 use crate::queue::{MAX_BATCH, MAX_LEASE, OtherConnections, Part};
 use crate::value::error::Error;
 
@@ -62,7 +62,7 @@ async fn of_queue(
             // An outage is not the end of a lease: whoever holds it when the server is back goes on. And it is over when this
             // call is answered, not when there is nothing left to renew.
             let keep_trying = |error: &Error| {
-                // Who holds leases has worked.
+                // No earlier success is asked for, as elsewhere: a worker that holds leases has had one.
                 let goes_on = is_of_the_server(error);
                 if goes_on {
                     has_failed.store(true, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use super::desk::Desk;
 use super::event::WorkerEvent;
-use super::past::is_of_the_server;
+use super::outlasts::is_of_the_server;
 use crate::connection::Backoff;
 use crate::queue::Client;
 use crate::schedule::{OwnSchedules, Schedules};
@@ -79,7 +79,7 @@ impl AtStart {
 }
 
 /// A worker that goes on after an outage is not ended by a password that is being changed, or a permission that was taken away: see
-/// `past.rs`. What is wrong with the schedules themselves ends it at any time.
+/// `outlasts.rs`. What is wrong with the schedules themselves ends it at any time.
 fn is_cured_by_waiting(error: &Error, waits: bool) -> bool {
     error.is_transient() || (waits && is_of_the_server(error))
 }

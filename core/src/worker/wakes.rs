@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::desk::{Desk, Outage};
-use super::past::Past;
+use super::outlasts::Past;
 use crate::connection::{Backoff, Enough, Woken};
 use crate::queue::Part;
 use crate::script::Key;

@@ -8,7 +8,7 @@ use crate::queue::{Part, Trust};
 use crate::script::{ReserveReply, ReserveStatus};
 use crate::worker::appetite::{self, Appetite};
 use crate::worker::desk::Want;
-use crate::worker::past::Past;
+use crate::worker::outlasts::Past;
 
 /// Every waiter looks again after this long at the latest, whatever the reply said, because wake-ups are hints that can get
 /// lost with whoever took them; and up to `SPREAD` earlier, so that waiters do not look all at once.

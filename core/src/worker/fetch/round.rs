@@ -13,7 +13,7 @@ use crate::script::{self, ReserveReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::worker::appetite::Appetite;
 use crate::worker::desk::{Batch, Desk, Outage, Want};
-use crate::worker::past::Past;
+use crate::worker::outlasts::Past;
 
 /// For how long the last outcomes are sent again after the last run has ended, or the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
