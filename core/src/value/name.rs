@@ -1,8 +1,9 @@
-//! The rules for names, ids, keys and headers. Every check of a user's text is here and nowhere else.
+//! The rules for names, ids, keys, headers and the words for states. Every check of a user's text is here and nowhere else.
 
 use std::collections::BTreeMap;
 
 use crate::value::error::Error;
+use crate::value::state::State;
 
 /// The longest name of a queue or worker, and the longest key prefix, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
@@ -131,6 +132,16 @@ fn check_text(text: &str, max_bytes: usize, rule: &'static str) -> Result<(), Er
         return Err(Error::invalid(rule));
     }
     Ok(())
+}
+
+impl State {
+    /// The state of this name. Errors: `InvalidArgument`.
+    pub fn parse(name: &str) -> Result<Self, Error> {
+        [Self::Delayed, Self::Ready, Self::Reserved, Self::Failed]
+            .into_iter()
+            .find(|state| state.as_str() == name)
+            .ok_or_else(|| Error::invalid("a state is delayed, ready, reserved or failed"))
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The states of a job, as every language names them.
 
-use crate::value::error::Error;
-
 /// The states of a job. Done and cancelled jobs leave none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
@@ -24,13 +22,5 @@ impl State {
             Self::Reserved => "reserved",
             Self::Failed => "failed",
         }
-    }
-
-    /// The state of this name. Errors: `InvalidArgument`.
-    pub fn parse(name: &str) -> Result<Self, Error> {
-        [Self::Delayed, Self::Ready, Self::Reserved, Self::Failed]
-            .into_iter()
-            .find(|state| state.as_str() == name)
-            .ok_or_else(|| Error::invalid("a state is delayed, ready, reserved or failed"))
     }
 }
