@@ -46,6 +46,10 @@ def test_help_says_what_the_stub_says() -> None:
     subprocess.run([sys.executable, str(ROOT / "tools" / "docstrings.py"), "--check"], check=True)
 
 
+def test_the_stub_of_the_asyncio_classes_follows_that_of_the_others() -> None:
+    subprocess.run([sys.executable, str(ROOT / "tools" / "aio_stub.py"), "--check"], check=True)
+
+
 @pytest.mark.parametrize("queue", [duly.Queue, duly.aio.Queue])
 def test_help_explains_every_option_of_a_push(queue: Any) -> None:
     said = inspect.getdoc(queue.push) or ""
