@@ -20,7 +20,13 @@ for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)
 local known = redis.call('HGET', adopted, lane)
 -- It was sent again, perhaps by another program.
 -- without: a batch that was sent again is stored twice
-if known == sequence then return 'known' end
+if known == sequence then
+  -- A newer server confirms at once to a connection that has written nothing, and the batch is deleted from the other server then.
+  --- include: call/allow_growing
+  -- without: a batch that is known is confirmed though no replica has it
+  redis.call('HSET', adopted, lane, sequence)
+  return 'known'
+end
 -- A late copy of an earlier batch, which is in.
 -- without: a late copy of a batch stores it once more
 if known and tonumber(known) > tonumber(sequence) then return 'behind ' .. known end

@@ -196,6 +196,28 @@ impl Stage {
 /// What a depart gave: sequence, whether there is more, and the ids.
 type Departed = (Option<u64>, bool, Vec<String>);
 
+/// How many changes the server has made, as it counts them for its next snapshot.
+fn changes(stage: &mut Stage) -> u64 {
+    let info: String = redis::from_redis_value(stage.server.command(&["INFO", "persistence"])).unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+/// A newer server confirms at once to a connection that has written nothing: what is confirmed must be a write, on a full server too.
+#[test]
+fn a_batch_that_is_known_is_a_write_that_can_be_confirmed() {
+    let mut stage = Stage::new();
+    assert_eq!(stage.adopt(5, &[("a", Target::Ready, b"")]), Ok(AdoptReply::Adopted));
+    assert_eq!(stage.publish(5, "a"), Published::In);
+    stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let before = changes(&mut stage);
+    assert_eq!(stage.adopt(5, &[("a", Target::Ready, b"")]), Ok(AdoptReply::Known));
+    let between = changes(&mut stage);
+    assert!(between > before);
+    assert_eq!(stage.publish(5, "a"), Published::In);
+    assert!(changes(&mut stage) > between);
+}
+
 #[test]
 fn a_batch_is_stored_once_whoever_sends_it() {
     let mut stage = Stage::new();

@@ -6,7 +6,13 @@
 local known = redis.call('HGET', published, lane)
 -- It was sent again, perhaps by another program.
 -- without: a batch that was sent again runs twice
-if known == sequence then return 'known' end
+if known == sequence then
+  -- A newer server confirms at once to a connection that has written nothing. A server without memory refuses the first write that grows.
+  redis.call('HDEL', published, '')
+  -- without: a batch that is known there is confirmed though no replica has it
+  redis.call('HSET', published, lane, sequence)
+  return 'known'
+end
 -- A late copy of an earlier batch, which is in.
 -- without: a late copy of a batch runs its jobs once more
 if known and tonumber(known) > tonumber(sequence) then return 'behind ' .. known end
