@@ -48,6 +48,11 @@ def test_systemd_reads_a_unit(file: Path, tmp_path: Path) -> None:
     assert f"--grace {GRACE_S}" in text
 
 
+@pytest.mark.parametrize("file", sorted(DEPLOY.glob("systemd/*.service")), ids=lambda file: file.stem)
+def test_a_reload_of_a_unit_replaces_the_processes(file: Path) -> None:
+    assert "\nExecReload=/bin/kill -HUP $MAINPID\n" in file.read_text("utf-8")
+
+
 def test_systemd_refuses_a_unit_with_a_mistake(tmp_path: Path) -> None:
     unit = tmp_path / "wrong.service"
     unit.write_text("[Service]\nType=exec\nExecStart=/bin/true\nKillMode=mixd\n", "utf-8")
