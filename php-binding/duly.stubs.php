@@ -287,7 +287,7 @@ namespace Duly {
          * until one is settled. Signal handlers run during the wait, and may end it by an exception.
          *
          * @param int|float|null $wait how many seconds to wait. Default: 0, which takes what one look at the queues
-         *     brings within 100 ms; once `stream` was called, only what is here
+         *     brings within 1 s; once `stream` was called, only what is here
          *
          * @return ?Job null if there is none, and always once it was stopped
          *
