@@ -91,6 +91,15 @@ def test_the_steps_of_the_workflow_are_shell_that_shellcheck_accepts(tmp_path: P
             assert f"release.sh {option}" in RELEASE.read_text("utf-8") or f"| {option} " in RELEASE.read_text("utf-8")
 
 
+def test_who_sets_the_tools_up_has_a_python_that_is_new_enough() -> None:
+    at_least = int(re.findall(r"python_at_least=(\d+)", (ROOT / "tools" / "setup.sh").read_text("utf-8"))[0])
+    jobs = [job for job in workflow().values() if any(step.get("run") == "make setup" for step in job["steps"])]
+    assert jobs
+    for job in jobs:
+        versions = [step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", "")]
+        assert [int(version.split(".")[1]) >= at_least for version in versions] == [True]
+
+
 def test_a_release_is_what_the_jobs_make_and_nothing_less(tmp_path: Path) -> None:
     jobs = workflow()
     assert set(jobs["publish"]["needs"]) == set(jobs) - {"publish"}

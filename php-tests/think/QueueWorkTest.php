@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Tests\Think;
 
+use Duly\Client;
 use Duly\Tests\Running;
 use Duly\Tests\Server;
 
@@ -263,6 +264,22 @@ final class QueueWorkTest extends ThinkTestCase
         $this->queue->requeue('third');
         self::assertStringContainsString("no queue has 'third'", $this->app->run('duly:forget', 'third'));
         self::assertSame('ready', $this->queue->find('third')?->state);
+    }
+
+    public function testFailedJobsOfAConnectionWithAPrefixOfItsOwnAreFoundThere(): void
+    {
+        $apart = (new Client($this->server->url(), "{$this->prefix}apart:"))->queue('default');
+        foreach (['here' => $this->queue, 'there' => $apart] as $id => $queue) {
+            $queue->push(1, id: $id);
+            $queue->reserve()->fail('no', final: true);
+        }
+        $listed = $this->app->run('duly:failed');
+        self::assertStringContainsString('here', $listed);
+        self::assertStringContainsString('default (apart)', $listed);
+        self::assertStringContainsString("'there' runs again", $this->app->run('duly:retry', 'there'));
+        self::assertSame('ready', $apart->find('there')?->state);
+        self::assertStringContainsString("'here' is removed", $this->app->run('duly:forget', 'here'));
+        self::assertSame(0, $this->queue->counts()->failed);
     }
 
     public function testFailedJobsRunAgainAsTheyWere(): void

@@ -175,10 +175,30 @@ final class Connector extends \think\queue\Connector
 
     private function client(): Client
     {
-        $own = array_intersect_key($this->settings, ['url' => 0, 'prefix' => 0, 'client' => 0]);
-        return $this->client ??= $own === []
-            ? $this->app->make(Duly::class)->client()
-            : Duly::clientOf($own + $this->app->config->get('duly', []));
+        return $this->client ??= self::clientOf($this->app, $this->settings);
+    }
+
+    /**
+     * @internal of `Duly\Think`
+     *
+     * @param array<string, mixed> $settings of a connection
+     */
+    public static function hasItsOwnServer(array $settings): bool
+    {
+        return array_intersect_key($settings, ['url' => 0, 'prefix' => 0, 'client' => 0]) !== [];
+    }
+
+    /**
+     * @internal of `Duly\Think`
+     *
+     * @param array<string, mixed> $settings of a connection
+     */
+    public static function clientOf(App $app, array $settings): Client
+    {
+        $own = array_intersect_key($settings, ['url' => 0, 'prefix' => 0, 'client' => 0]);
+        return $own === []
+            ? $app->make(Duly::class)->client()
+            : Duly::clientOf($own + $app->config->get('duly', []));
     }
 
     private function queue(?string $queue): Queue

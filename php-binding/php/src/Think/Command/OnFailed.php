@@ -22,28 +22,36 @@ abstract class OnFailed extends Command
         return $this->addOption('queue', null, Option::VALUE_REQUIRED, 'These queues, with commas between them');
     }
 
-    /** @return iterable<string, Queue> those of the option, or else all that the configuration names */
+    /**
+     * Those of the option, or else all that the configuration names. A connection of think-queue with a server or a
+     * prefix of its own has its queue there.
+     *
+     * @return iterable<string, Queue>
+     */
     protected function queues(): iterable
     {
-        $given = explode(',', (string) $this->input->getOption('queue'));
-        foreach (array_unique($given === [''] ? $this->configured() : $given) as $name) {
-            yield $name => $this->app->make(Duly::class)->queue($name);
-        }
-    }
-
-    /** @return list<string> */
-    private function configured(): array
-    {
         $config = $this->app->config;
+        $option = (string) $this->input->getOption('queue');
+        $given = $option === '' ? null : explode(',', $option);
         $names = [(string) $config->get('duly.queue', 'default')];
         foreach ($config->get('duly.worker.queues', []) as $key => $value) {
             $names[] = (string) (is_int($value) ? $key : $value);
         }
-        foreach ($config->get('queue.connections', []) as $connection) {
-            if (ltrim((string) ($connection['type'] ?? ''), '\\') === Connector::class) {
-                $names[] = (string) ($connection['queue'] ?? 'default');
+        $elsewhere = [];
+        foreach ($config->get('queue.connections', []) as $connection => $settings) {
+            if (ltrim((string) ($settings['type'] ?? ''), '\\') !== Connector::class) {
+                continue;
+            }
+            $name = (string) ($settings['queue'] ?? 'default');
+            if (!Connector::hasItsOwnServer($settings)) {
+                $names[] = $name;
+            } elseif ($given === null || in_array($name, $given, true)) {
+                $elsewhere["{$name} ({$connection})"] = Connector::clientOf($this->app, $settings)->queue($name);
             }
         }
-        return $names;
+        foreach (array_unique($given ?? $names) as $name) {
+            yield $name => $this->app->make(Duly::class)->queue($name);
+        }
+        yield from $elsewhere;
     }
 }
