@@ -21,7 +21,7 @@ TWINS = [
 ]
 # Add to this only what is said in the module's documentation.
 WITHOUT_A_TWIN = {
-    "command",  # of a terminal
+    *("command", "Supervisor"),  # of a terminal; of processes
     # one worker runs functions and coroutines
     *("Worker", "WorkerReport", "Middleware", "Failure", "Retry", "Release", "Fail", "JobInterrupted"),
     *("App", "Task", "current_job", "Pushed", "AsyncPushed"),  # tasks have `apush`
