@@ -11,7 +11,11 @@ if refused then return refused end
 local there, planned = redis.call('HLEN', jobs) + redis.call('LLEN', departing) / 4, redis.call('HLEN', schedules)
 -- without `there ~= expected or`: jobs that nobody has counted are lost with their queue
 -- without `or planned > 0`: schedules are lost with their queue
-if there ~= expected or planned > 0 then return answer(string.format('%.0f %.0f', there, planned)) end
+if there ~= expected or planned > 0 then
+  -- without: a server without memory does not say how much there is
+  --- include: call/allow_growing
+  return answer(string.format('%.0f %.0f', there, planned))
+end
 redis.call('UNLINK', jobs, delayed, reserved, leases, failed, returned, keys, stale, wake, meta, stats,
   workers, worker_infos, unheard, adopted, departing, departed, schedules, schedule_state, schedule_due, schedule_fires)
 for level in string.gmatch(levels, '%d') do redis.call('UNLINK', ready(level)) end

@@ -123,3 +123,17 @@ async fn a_deleted_queue_leaves_nothing_behind_but_memories_with_a_lifetime() {
     .await;
     assert!(names(&client).await.is_empty());
 }
+
+#[tokio::test]
+async fn a_full_server_says_what_is_in_a_queue_and_deletes_it() {
+    let server = Server::start();
+    let client = server.builder().build().unwrap();
+    push(&client, "orders").await;
+    assert_eq!(names(&client).await, ["orders"]);
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let queue = client.queue("orders").unwrap();
+    let error = queue.delete(2).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    queue.delete(1).await.unwrap();
+    assert_eq!(queue.counts().await.unwrap().ready, 0);
+}

@@ -26,7 +26,7 @@ verbs! {
     Push PushDelayed PushKeyed PushReplacing PushBatch PushMany Reserve Ack AckWithResult Fail FailAtOnce FailForGood
     Release ReleaseCounted Extend Cancel CancelKey CancelReserved CancelOnly Reschedule RescheduleReady Requeue PurgeReady
     PurgeDelayed PurgeReserved PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits
-    PutSchedule ChangeSchedule RemoveSchedule PauseSchedule ResumeSchedule
+    PutSchedule ChangeSchedule RemoveSchedule PauseSchedule ResumeSchedule Delete
 }
 
 /// What goes through the client that reserved the job, whichever queue is passed to [`Verb::run`].
@@ -94,7 +94,7 @@ impl Verb {
             PushReplacing => {
                 queue.push(new_job("old").key("k").delay(in_an_hour())).await.unwrap();
             }
-            Reserve | PurgeReady | RescheduleReady => {
+            Reserve | PurgeReady | RescheduleReady | Delete => {
                 queue.push(new_job("a")).await.unwrap();
             }
             Cancel | CancelOnly | Reschedule | PurgeDelayed => {
@@ -221,6 +221,7 @@ impl Verb {
             RemoveSchedule => queue.schedules().remove("a").await.map(|there| there.to_string()),
             PauseSchedule => queue.schedules().pause("a").await.map(|there| there.to_string()),
             ResumeSchedule => queue.schedules().resume("a").await.map(|there| there.to_string()),
+            Delete => queue.delete(1).await.map(|()| String::new()),
             Progress => prepared.job.as_ref().unwrap().progress(0.5, "half").await.map(|()| String::new()),
         }
     }
