@@ -1,7 +1,7 @@
 """`python -m bench.phpredis`: single pushes from PHP, through duly and through the extension redis, on one server.
 
 Prints the time of a call and how many times that of phpredis' `rPush` it is. `rPush` gives a job neither an id nor a
-lease, and does not look whether it is there already: it is the least that any queue on Redis costs.
+lease, and does not check whether it is there already: it is the least that any queue on Redis costs.
 """
 
 from __future__ import annotations

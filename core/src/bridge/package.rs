@@ -243,7 +243,7 @@ fn payload(entry: &[u8], id: &str) -> Result<Envelope, Error> {
     if let Some(seconds) = pushed.split('.').next().and_then(|seconds| seconds.parse().ok()) {
         envelope.time = seconds;
     }
-    // They count runs; 0 means without end, and null what the worker was told, which nobody wrote down.
+    // They count runs. 0 means without end; null means what `--tries` of the worker says, which no payload holds.
     if let Some(tries) = tries {
         envelope.max_attempts = tries.checked_sub(1).unwrap_or(WITHOUT_END);
     }

@@ -232,7 +232,7 @@ fn forget_locks(server: &Server) {
     }
 }
 
-/// Stops at its second batch until it is told to go on.
+/// Stops at its second batch until the test lets it go on.
 fn at_the_second_batch() -> (impl FnMut(&BridgeReport) + Send, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (tells, is_there) = mpsc::channel();
     let (goes_on, may_go_on) = mpsc::channel::<()>();
