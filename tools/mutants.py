@@ -31,6 +31,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -192,25 +193,36 @@ def run(program: str, guard: Guard) -> tuple[bool, str, float]:
 
 
 def failing(program: str, tests: list[str], altered: dict[str, str]) -> list[str]:
-    done = subprocess.Popen(
-        [program, *tests],
-        env=os.environ | altered | {"RUST_BACKTRACE": "0"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        said, _ = done.communicate(timeout=LONGEST_RUN_S)
-    except subprocess.TimeoutExpired:
-        # With the servers of its tests, one of which runs a script without an end.
-        os.killpg(done.pid, signal.SIGKILL)
-        done.communicate()
+    """The first of these tests that fails; the others are not waited for."""
+    # What it leaves when it is killed goes with the folder.
+    with tempfile.TemporaryDirectory() as folder:
+        running = subprocess.Popen(
+            [program, *tests],
+            env=os.environ | altered | {"RUST_BACKTRACE": "0", "TMPDIR": folder},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert running.stdout is not None
+        # With the servers of its tests, one of which may run a script without an end.
+        too_long = threading.Timer(LONGEST_RUN_S, os.killpg, (running.pid, signal.SIGKILL))
+        too_long.start()
+        said = ""
+        for line in running.stdout:
+            said += line
+            if line.startswith("test ") and line.endswith("FAILED\n"):
+                too_long.cancel()
+                os.killpg(running.pid, signal.SIGKILL)
+                running.communicate()
+                return [line.split()[1]]
+        too_long.cancel()
+        running.communicate()
+    if running.returncode == -signal.SIGKILL:
         return ["::it does not end"]
-    failed = [line.split()[1] for line in said.splitlines() if line.startswith("test ") and line.endswith("FAILED")]
-    if done.returncode != 0 and not failed:
+    if running.returncode != 0:
         sys.exit(f"the tests did not run:\n{said}")
-    return failed
+    return []
 
 
 def main() -> None:

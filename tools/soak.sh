@@ -2,6 +2,8 @@
 # What takes long, is random or asks the network, and therefore is no part of tools/test.sh: tools/soak.sh [beginning of a step's
 # name], such as "mutants". Ends with "N passed, N failed".
 #
+# What computes runs beside what waits, each with one of two cores, or the whole would take twice as long.
+#
 # The random numbers are new in each run. The seed is printed, and a run of it is repeated with DULY_SEED=<seed>.
 # DULY_SOAK_TIMES makes every part so many times longer.
 set -uo pipefail
@@ -17,7 +19,8 @@ export DULY_SEED=$seed DULY_MODEL_SEED=$seed PROPTEST_RNG_SEED=$seed DULY_KILL_S
     DULY_DATA_SEED=$seed
 kills=(pytest --capture=no python-tests/test_random_kills.py)
 
-steps() {
+# What computes all the time.
+computing() {
     tests 'everything at once' env DULY_SOAK_JOBS=$((100000 * times)) \
         cargo test "${shape[@]}" --test soak -- --nocapture everything_at_once
     tests 'sizes: a million jobs' env DULY_SOAK_MANY=$((1000000 * times)) \
@@ -29,6 +32,13 @@ steps() {
         cargo test "${cases[@]}" -- any_ it_agrees_with_serde_json value::retry schedule::plan
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${cases[@]}" -- --nocapture properties it_panic
+    check 'mutants: each is caught' ./tools/mutants.py
+    check 'dependencies: licences, bans, sources' cargo deny --all-features check bans licenses sources
+    check 'dependencies: the newest' ./tools/newest.sh
+}
+
+# What waits much of its time: for clocks, for processes that are killed, for leases.
+waiting() {
     tests 'topics on bad lines' env DULY_TOPIC_MESSAGES=$((20000 * times)) \
         cargo test "${shape[@]}" --test engine -- --nocapture nothing_is_lost_on_bad_lines_with_members_that_die
     needs skins tests 'locks whose holders are killed' env DULY_LOCK_KILLS=$((200 * times)) \
@@ -66,10 +76,9 @@ steps() {
         ./tools/stalling.py "${kills[@]}"
     needs skins tests 'histories' python python-tests/record_history.py --seed "$seed" --seconds $((300 * times))
     needs skins tests 'histories that are wrong' python python-tests/record_history.py --seed "$seed" --seconds 30 --sabotage
-    check 'mutants: each is caught' ./tools/mutants.py
-    check 'dependencies: licences, bans, sources' cargo deny --all-features check bans licenses sources
-    check 'dependencies: the newest' ./tools/newest.sh
 }
+
+steps() { beside computing waiting; }
 
 skins() { check 'build: the skins' ./tools/build.sh --dev; }
 

@@ -78,8 +78,10 @@ run() { # its output goes to $log, its seconds to $seconds, those of processors 
 # Of all children that have ended, in $spent: what a busy machine does not change. Through a file, because a pipe's shell has
 # children of its own.
 processor_seconds() {
-    times >"$logs/spent"
-    spent=$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$logs/spent")
+    local file=$logs/spent.$BASHPID
+    times >"$file"
+    spent=$(awk 'NR == 2 { gsub(/[ms]/, " "); printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$file")
+    rm "$file"
 }
 
 chosen() {
@@ -146,6 +148,25 @@ needs() {
         echo "not run: it needs the step before" >"$log"
         report FAILED 'not run'
     fi
+}
+
+# beside <function> [<function> ...]: the steps of all these functions, those of one beside those of the others.
+# shellcheck disable=SC2030,SC2031 # each counts for itself, and says so in a file
+beside() {
+    local part good bad
+    for part in "$@"; do
+        rm -f "$logs/$part.counts"
+        (
+            passed=0 failed=0
+            "$part"
+            echo "$passed $failed" >"$logs/$part.counts"
+        ) &
+    done
+    wait
+    for part in "$@"; do
+        read -r good bad 2>/dev/null <"$logs/$part.counts" || good=0 bad=1
+        passed=$((passed + good)) failed=$((failed + bad))
+    done
 }
 
 # all_steps <function that names the steps> [beginning of a step's name]

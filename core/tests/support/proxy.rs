@@ -164,7 +164,7 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(count @ 1..) = read else { return };
-                if asked[..count].windows(6).any(|word| word == b"\nEVAL\r" || word == b"\nEVALS") && is_ours(&asked[..count]) && shared.is_for(&asked[..count]) {
+                if is_ours(&asked[..count]) && shared.is_for(&asked[..count]) {
                     fault = fault.or_else(|| shared.draw());
                 }
                 match fault {
@@ -207,9 +207,13 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-/// A new connection's introduction may evaluate a text of its own; faults are for calls of a queue.
+/// Is there a script call of a queue among these bytes? The introduction of a new connection evaluates a text of its own, and the call
+/// that puts a queue on the list of queues is made beside the queue's own, before or behind it.
 fn is_ours(bytes: &[u8]) -> bool {
-    !bytes.windows(7).any(|word| word == b"SETNAME")
+    let is_script = |word: &&[u8]| matches!(*word, b"\nEVAL\r" | b"\nEVALS");
+    let calls = bytes.windows(6).filter(is_script).count();
+    let of_the_list = bytes.windows(20).filter(|word| word == b"{queues}:queues_used").count();
+    calls > of_the_list && !bytes.windows(7).any(|word| word == b"SETNAME")
 }
 
 async fn hold(shared: &Shared, mut server: TcpStream, held: &[u8]) {
