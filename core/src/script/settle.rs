@@ -213,6 +213,16 @@ impl Outcomes {
     pub(crate) fn len(&self) -> usize {
         self.ack_count() + self.others.len() / COLUMNS
     }
+
+    /// Of each, acks first: what is said (`ack`, or the verb), id and token.
+    #[cfg(test)]
+    pub(crate) fn said(&self) -> Vec<(String, String, u64)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let acks = self.ids.iter().zip(self.tokens.iter()).map(|(id, token)| ("ack".to_owned(), text(id), token));
+        let others: Vec<_> = self.others.iter().collect();
+        let others = others.chunks(COLUMNS).map(|row| (text(row[0]), text(row[1]), row[2]));
+        acks.chain(others).map(|(verb, id, token)| (verb, id, text(token).parse().unwrap_or_default())).collect()
+    }
 }
 
 impl Item for &Outcomes {

@@ -19,6 +19,7 @@
 //! | `between_runs.rs` | the same for an owner that calls hooks between its runs: PHP |
 //! | `next_schedule.rs` | what the loop that fires schedules needs |
 //! | `events.rs` | the events of it all |
+//! | `orders.rs` | a test of it all, under every order |
 
 mod between_runs;
 mod calls;
@@ -27,6 +28,8 @@ mod hoarded;
 mod lanes;
 mod leases;
 mod next_schedule;
+#[cfg(test)]
+mod orders;
 mod outcomes;
 mod pulls;
 mod runs;

@@ -29,7 +29,7 @@ pub(super) struct Pulls {
     asked: u64,
     looked: u64,
     /// One that found nothing is asked again before this.
-    asks_until: Option<Instant>,
+    pub(super) asks_until: Option<Instant>,
     /// One that does not wait wants to know what is there now, and not what was there a moment ago.
     looks_anew: bool,
     /// Gets readable when there is something to take or to read, for an event loop.

@@ -61,10 +61,10 @@ impl Start {
 /// The waiting jobs of which starts are noted.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
-    suspects: usize,
-    without_retries: usize,
+    pub(super) suspects: usize,
+    pub(super) without_retries: usize,
     /// Jobs without retries that are noted, or about to be.
-    noted: usize,
+    pub(super) noted: usize,
     /// The suspect whose turn it is, from the moment that its start is to be noted until its run has ended.
     turn: Option<(usize, Arc<Job>)>,
     /// Starts that wait for a call.
