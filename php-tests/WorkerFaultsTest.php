@@ -391,35 +391,79 @@ final class WorkerFaultsTest extends ServerTestCase
         });
     }
 
+    public function testWorkersBehindSlowLinesOutliveARestartOfTheServerAndKilledConnections(): void
+    {
+        $server = new Server();
+        try {
+            $lines = new SlowLines($server, 'slow', 'near', 'far');
+            $client = new Client($server->url(), 'w:');
+            $workers = [];
+            foreach ($lines->urls as $url) {
+                $name = 'q' . count($workers);
+                $behind = 'new Duly\Client(' . var_export($url, true) . ', "w:")';
+                $workers[$name] = $this->gated($server, $behind, $name);
+                $client->queue($name)->push('first', name: 'n');
+            }
+            foreach ($workers as $program) {
+                $program->hear('begin first');
+            }
+            $server->command('SAVE');
+            $server->kill();
+            $server->start();
+            $client->queue('gate')->pushMany([['data' => 1], ['data' => 2], ['data' => 3]]);
+            foreach ($workers as $program) {
+                $program->hear('end first');
+            }
+            $server->command('CLIENT', 'KILL', 'TYPE', 'normal');
+            $client->queue('gate')->pushMany([['data' => 1], ['data' => 2], ['data' => 3]]);
+            foreach ($workers as $name => $program) {
+                $client->queue($name)->push('second', name: 'n');
+            }
+            foreach ($workers as $name => $program) {
+                self::assertSame(0, $program->end(60), $program->said());
+                self::assertSame(1, substr_count($program->said(), 'begin first'), $program->said());
+                self::assertSame(1, substr_count($program->said(), 'begin second'), $program->said());
+                self::assertSame(2, $client->queue($name)->counts()->totals['acked']);
+            }
+        } finally {
+            $server->close();
+        }
+    }
+
     /** A server of its own, and a worker of two jobs, each of which waits for one in the queue `gate`. */
     private function withServer(callable $test): void
     {
         $server = new Server();
         try {
-            $program = new Program($server, 'w:', '
-                $url = ' . var_export($server->url(), true) . ';
-                $short = new Duly\Client($url, "w:", commandTimeout: 0.5, deadline: 1);
-                $worker = new Duly\Worker($short, ["q"], log: "say", maxJobs: 2);
-                $worker->on("n", function (string $data) use ($client) {
-                    say("begin $data");
-                    do {
-                        try {
-                            $open = $client->queue("gate")->reserve(wait: 20);
-                        } catch (Duly\Exception\ExceptionInterface $error) {
-                            usleep(10000);
-                            continue;
-                        }
-                    } while (!isset($open));
-                    $open->ack();
-                    say("end $data");
-                });
-                $worker->run();
-            ');
+            $url = var_export($server->url(), true);
+            $program = $this->gated($server, "new Duly\\Client({$url}, 'w:', commandTimeout: 0.5, deadline: 1)", 'q');
             $test($server, $program, new Client($server->url(), 'w:'));
         } finally {
             $server->signal(SIGCONT);
             $server->close();
         }
+    }
+
+    /** A worker with this client, which runs two such jobs of the queue. */
+    private function gated(Server $server, string $behind, string $queue): Program
+    {
+        return new Program($server, 'w:', '
+            $worker = new Duly\Worker(' . $behind . ', ["' . $queue . '"], log: "say", maxJobs: 2);
+            $worker->on("n", function (string $data) use ($client) {
+                say("begin $data");
+                do {
+                    try {
+                        $open = $client->queue("gate")->reserve(wait: 20);
+                    } catch (Duly\Exception\ExceptionInterface $error) {
+                        usleep(10000);
+                        continue;
+                    }
+                } while (!isset($open));
+                $open->ack();
+                say("end $data");
+            });
+            $worker->run();
+        ');
     }
 
     private function worker(string $code, string $settings = 'grace: 30', string ...$options): Program

@@ -18,6 +18,7 @@ require __DIR__ . '/Symptoms.php';
 require __DIR__ . '/Unexpected.php';
 
 require __DIR__ . '/Running.php';
+require __DIR__ . '/SlowLines.php';
 require __DIR__ . '/Fpm.php';
 require __DIR__ . '/App.php';
 require __DIR__ . '/AppTestCase.php';

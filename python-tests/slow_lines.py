@@ -1,7 +1,8 @@
 """TCP lines that are slow: so many bytes a second each way, and each of them late by the same time.
 
-`slow_lines.py <unix socket of a server> <bytes a second>:<seconds late, each way>...` says the port of each line, and
-carries until it is ended. All connections of a line share its bytes. `core/tests/support/slow_line.rs` is its sibling.
+`slow_lines.py <unix socket of a server> <line>...` says the port of each line, and carries until it is ended. A line is
+`<bytes a second>:<seconds late, each way>`, or `slow`, `near` or `far`. All connections of a line share its bytes.
+`core/tests/support/slow_line.rs` is its sibling.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ class Line(NamedTuple):
 SLOW = Line(150_000, 0.01)  # as over a busy mobile network
 NEAR = Line(1_250_000, 0.05)  # 10 Mbit/s
 FAR = Line(1_250_000, 0.3)  # the other side of the earth
+NAMED = {"slow": SLOW, "near": NEAR, "far": FAR}
 
 
 @contextmanager
 def slow_lines(server: Path, lines: Sequence[Line]) -> Iterator[list[str]]:
     """Give the URLs at which the server of this socket is behind these lines; a process of its own carries."""
-    each = [f"{line.bytes_per_s}:{line.round_trip / 2}" for line in lines]
+    each = map(described, lines)
     process = subprocess.Popen([sys.executable, __file__, str(server), *each], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -41,6 +43,11 @@ def slow_lines(server: Path, lines: Sequence[Line]) -> Iterator[list[str]]:
     finally:
         process.kill()
         process.communicate()
+
+
+def described(line: Line) -> str:
+    """Give the line as the program takes it."""
+    return f"{line.bytes_per_s}:{line.round_trip / 2}"
 
 
 class Pace:
@@ -88,7 +95,11 @@ async def carry(server: str, bytes_per_s: int, late: float) -> int:
     up, down = Pace(bytes_per_s), Pace(bytes_per_s)
 
     async def connected(from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
-        from_server, to_server = await asyncio.open_unix_connection(server, limit=BUFFER // 2)
+        try:
+            from_server, to_server = await asyncio.open_unix_connection(server, limit=BUFFER // 2)
+        except OSError:  # the server was killed
+            to_client.close()
+            return
         try:
             await asyncio.gather(one_way(from_client, to_server, up, late), one_way(from_server, to_client, down, late))
         finally:
@@ -103,7 +114,7 @@ async def carry(server: str, bytes_per_s: int, late: float) -> int:
 async def main() -> None:
     """Carry until it is ended."""
     server, *lines = sys.argv[1:]
-    each = (line.split(":") for line in lines)
+    each = ((described(NAMED[line]) if line in NAMED else line).split(":") for line in lines)
     ports = [await carry(server, int(bytes_per_s), float(late)) for bytes_per_s, late in each]
     sys.stdout.write(" ".join(map(str, ports)) + "\n")
     sys.stdout.flush()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import duly
+from slow_lines import FAR, NEAR, SLOW, slow_lines
 from support import Program, Server, until
 
 Start = Callable[[str], Program]
@@ -52,6 +53,10 @@ def said_next(worker: Program) -> str:
 
 def totals(queue: duly.Queue, name: str) -> int:
     return queue.counts().totals.get(name, 0)
+
+
+def are_acked(queue: duly.Queue, jobs: int) -> None:
+    until(lambda: totals(queue, "acked") == jobs, "not acked")
 
 
 def test_a_zombie_is_refused_and_harms_nothing(program: Start, queue: duly.Queue) -> None:
@@ -129,6 +134,39 @@ def test_a_worker_outlives_killed_connections_and_a_server_that_takes_no_writes(
     status, out, err = worker.end()
     assert (status, out) == (0, "acked 3 lost 0\n"), err
     assert err.count("keeps trying") <= 2
+
+
+def test_workers_behind_slow_lines_outlive_a_restart_of_the_server_and_killed_connections(
+    own_server: Server, own_program: Start
+) -> None:
+    client = duly.Client(own_server.url)
+    with slow_lines(own_server.socket, [SLOW, NEAR, FAR]) as urls:
+        queues = [client.queue(f"q{number}") for number in range(len(urls))]
+        workers = []
+        for queue, url in zip(queues, urls, strict=True):
+            # Its client has had an answer before the outage.
+            patient = WORKER.replace("PREFIX)", "PREFIX, deadline=60)\nclient.ping()").replace("lease=1.5", "lease=30")
+            code = patient.replace('"q"', repr(queue.name))
+            workers.append(own_program(f"URL = {url!r}\n{code}"))
+        for queue, worker in zip(queues, workers, strict=True):
+            assert worker.line() == "ready"
+            queue.push(1, name="wait")
+            assert worker.line() == "running 1 1"
+        own_server.cli("save")
+        own_server.kill()
+        own_server.start()
+        for queue, worker in zip(queues, workers, strict=True):
+            queue.push("now", key="go on", delay=3600)
+            assert worker.line() == "done"
+        own_server.cli("client", "kill", "type", "normal")
+        for queue, worker in zip(queues, workers, strict=True):
+            queue.push(2, name="say")
+            assert worker.line() == "said 2 1"
+        for queue, worker in zip(queues, workers, strict=True):
+            are_acked(queue, 2)
+            worker.process.terminate()
+            status, out, err = worker.end()
+            assert (status, out) == (0, "acked 2 lost 0\n"), err
 
 
 def test_a_frozen_server_is_waited_out(own_server: Server, own_program: Start) -> None:

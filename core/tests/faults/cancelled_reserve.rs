@@ -9,6 +9,7 @@ use crate::support::proxy::{Fault, Proxy};
 use crate::support::slow_line::{Line, SlowLine};
 use crate::support::{self, Server};
 use duly::{Client, NewJob, QueueWeight, ReserveOptions, Selection};
+use tokio::task::JoinSet;
 
 /// The ways to reserve.
 #[derive(Debug, Clone, Copy)]
@@ -122,9 +123,18 @@ async fn a_reserve_from_partitions_gives_its_jobs_back() {
 
 #[tokio::test]
 async fn a_reserve_behind_a_slow_line_gives_its_jobs_back() {
-    for (way, jobs, calls_before) in [(Way::AtOnce, 3, 0), (Way::Waiting, 3, 0), (Way::FromSeveral, 3, 1)] {
-        cancelled_behind(Some(Line::TEN_MEGABIT), way, jobs, calls_before).await;
-    }
+    let ways = [
+        (Way::AtOnce, 3, 0),
+        (Way::Waiting, 3, 0),
+        (Way::InTwoCalls, 700, 1),
+        (Way::FromSeveral, 3, 1),
+        (Way::FromPartitions, 3, 0),
+    ];
+    let all = Line::STANDING.into_iter().flat_map(|line| ways.map(|way| (line, way)));
+    // All at once: they wait for their lines.
+    let all: JoinSet<()> =
+        all.map(|(line, (way, jobs, calls_before))| cancelled_behind(Some(line), way, jobs, calls_before)).collect();
+    all.join_all().await;
 }
 
 /// Interrupted as soon as somebody says so, and says that it was.

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use crate::support::process::Process;
+use crate::support::slow_line::{Line, SlowLine, over_each_line};
 use crate::support::verbs::new_job;
 use crate::support::{self, Server};
 use duly::{Client, ErrorKind, Job, ReserveOptions, State};
+use tokio::task::block_in_place;
 
 /// What a started worker does; its lines on standard output tell the test how far it is.
 #[tokio::test]
@@ -36,6 +38,14 @@ async fn worker_process() {
     }
 }
 
+/// A worker in this role, which has reserved so many jobs. It finds its server behind a line, if there is one.
+fn worker_with(jobs: usize, role: &str, server: &Server, line: Option<Line>) -> Process {
+    let url = line.map_or_else(|| server.url(), |line| SlowLine::before(server.port(), line).url());
+    let mut worker = Process::start_at(&url, "crash::worker_process", role);
+    assert_eq!(block_in_place(|| worker.heard("reserved")), jobs);
+    worker
+}
+
 async fn reserve_all(server: &Server, count: usize) -> Vec<Job> {
     let queue = server.queue("orders");
     let mut jobs = Vec::new();
@@ -47,15 +57,19 @@ async fn reserve_all(server: &Server, count: usize) -> Vec<Job> {
     jobs
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_a_killed_worker_all_run_again_with_one_failure_more() {
+    a_worker_is_killed(None).await;
+    over_each_line(|line| a_worker_is_killed(Some(line))).await;
+}
+
+async fn a_worker_is_killed(line: Option<Line>) {
     let server = Server::start();
     let queue = server.queue("orders");
     for n in 0..5 {
         queue.push(new_job(&n.to_string())).await.unwrap();
     }
-    let mut worker = Process::start(&server, "crash::worker_process", "holds");
-    assert_eq!(worker.heard("reserved"), 5);
+    let mut worker = worker_with(5, "holds", &server, line);
     worker.child.kill().unwrap();
     let jobs = reserve_all(&server, 5).await;
     let mut ids: Vec<_> = jobs.iter().map(Job::id).collect();
@@ -71,30 +85,38 @@ async fn jobs_of_a_killed_worker_all_run_again_with_one_failure_more() {
     assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty());
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_worker_that_wakes_up_after_its_lease_is_refused_everything() {
+    a_worker_is_frozen(None).await;
+    over_each_line(|line| a_worker_is_frozen(Some(line))).await;
+}
+
+async fn a_worker_is_frozen(line: Option<Line>) {
     let server = Server::start();
     server.queue("orders").push(new_job("a")).await.unwrap();
-    let mut worker = Process::start(&server, "crash::worker_process", "comes too late");
-    assert_eq!(worker.heard("reserved"), 1);
+    let mut worker = worker_with(1, "comes too late", &server, line);
     support::signal(worker.child.id(), "-STOP");
     let mine = reserve_all(&server, 1).await.remove(0);
     support::signal(worker.child.id(), "-CONT");
     drop(worker.child.stdin.take()); // end of file is a line too
-    assert_eq!(worker.heard("lost"), 4);
+    assert_eq!(block_in_place(|| worker.heard("lost")), 4);
     mine.ack().await.unwrap();
     assert_eq!(server.queue("orders").counts().await.unwrap().reserved, 0);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_kills_its_workers_ends_in_failed_after_its_retries() {
+    a_job_kills_its_workers(None).await;
+    over_each_line(|line| a_job_kills_its_workers(Some(line))).await;
+}
+
+async fn a_job_kills_its_workers(line: Option<Line>) {
     let server = Server::start();
     let queue = server.queue("orders");
     queue.push(new_job("poison").max_retries(2)).await.unwrap();
     for _ in 0..3 {
-        let mut worker = Process::start(&server, "crash::worker_process", "dies of it");
-        assert_eq!(worker.heard("reserved"), 1);
-        worker.child.wait().unwrap();
+        let mut worker = worker_with(1, "dies of it", &server, line);
+        block_in_place(|| worker.child.wait()).unwrap();
     }
     queue.push(new_job("next")).await.unwrap();
     support::eventually("it is given up", || async {

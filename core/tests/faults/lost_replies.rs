@@ -8,6 +8,7 @@ use crate::support::slow_line::{Line, SlowLine};
 use crate::support::verbs::{self, Verb, new_job, summary};
 use crate::support::{self, Server};
 use duly::{ErrorKind, NewJob, OnDuplicate, Pushed, Queue, ReserveOptions, State};
+use tokio::task::JoinSet;
 
 async fn behind(server: &Server) -> (Proxy, duly::Client) {
     behind_port(server.port()).await
@@ -42,38 +43,47 @@ async fn reserve(queue: &Queue) -> Vec<duly::Job> {
 #[tokio::test]
 async fn every_verb_whose_reply_is_lost_is_done_once_and_answers_as_the_first_time() {
     let server = Server::start();
-    lose_every_reply(&server, server.port()).await;
+    let (direct, (proxy, client)) = (server.client(), behind(&server).await);
+    for &verb in verbs::ALL {
+        lose_the_reply(verb, "orders", &direct, &proxy, &client).await;
+    }
 }
 
 #[tokio::test]
 async fn every_verb_whose_reply_is_lost_behind_a_slow_line_is_done_once() {
     let server = Server::start();
-    let line = SlowLine::before(server.port(), Line::TEN_MEGABIT);
-    lose_every_reply(&server, line.port()).await;
+    let mut all = JoinSet::new();
+    for (number, line) in Line::STANDING.into_iter().enumerate() {
+        for &verb in verbs::ALL {
+            // A line each: all of them wait for theirs at once.
+            let (direct, port) = (server.client(), SlowLine::before(server.port(), line).port());
+            all.spawn(async move {
+                let (proxy, client) = behind_port(port).await;
+                lose_the_reply(verb, &format!("line{number}"), &direct, &proxy, &client).await;
+            });
+        }
+    }
+    all.join_all().await;
 }
 
-/// `port`: of the server, or of a line to it.
-async fn lose_every_reply(server: &Server, port: u16) {
-    let direct = server.client();
-    let (proxy, client) = behind_port(port).await;
-    for &verb in verbs::ALL {
-        let undisturbed = direct.queue(&format!("undisturbed-{verb:?}")).unwrap();
-        let prepared = verb.prepare(&undisturbed).await;
-        let expected = verb.run(&undisturbed, &prepared).await.unwrap();
+/// `name`: with which the names of its queues begin.
+async fn lose_the_reply(verb: Verb, name: &str, direct: &duly::Client, proxy: &Proxy, client: &duly::Client) {
+    let undisturbed = direct.queue(&format!("{name}-undisturbed-{verb:?}")).unwrap();
+    let prepared = verb.prepare(&undisturbed).await;
+    let expected = verb.run(&undisturbed, &prepared).await.unwrap();
 
-        let name = format!("disturbed-{verb:?}");
-        let prepared = verb.prepare(&direct.queue(&name).unwrap()).await;
-        let queue = client.queue(&name).unwrap();
-        let run = {
-            let queue = queue.clone();
-            async move { verb.run(&queue, &prepared).await }
-        };
-        let answer = lose_reply(&proxy, verb.calls_before(), run, async {}).await.unwrap();
-        if !verb.counts_what_it_moved() {
-            assert_eq!(answer, expected, "{verb:?}");
-        }
-        assert_eq!(summary(&queue).await, summary(&undisturbed).await, "{verb:?}");
+    let name = format!("{name}-disturbed-{verb:?}");
+    let prepared = verb.prepare(&direct.queue(&name).unwrap()).await;
+    let queue = client.queue(&name).unwrap();
+    let run = {
+        let queue = queue.clone();
+        async move { verb.run(&queue, &prepared).await }
+    };
+    let answer = lose_reply(proxy, verb.calls_before(), run, async {}).await.unwrap();
+    if !verb.counts_what_it_moved() {
+        assert_eq!(answer, expected, "{verb:?}");
     }
+    assert_eq!(summary(&queue).await, summary(&undisturbed).await, "{verb:?}");
 }
 
 #[tokio::test]

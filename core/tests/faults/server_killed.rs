@@ -1,12 +1,16 @@
 //! Servers that die, forget their scripts, or freeze in the middle of the work.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::proxy::{Fault, Proxy};
+use crate::support::slow_line::{Line, SlowLine, over_each_line};
 use crate::support::verbs::{self, Verb, assert_kind, new_job, summary};
 use crate::support::{self, Server};
-use duly::{Durability, ErrorKind, NewJob, OnDuplicate, Queue, ReserveOptions, State};
+use duly::{ClientBuilder, Durability, ErrorKind, NewJob, OnDuplicate, Queue, ReserveOptions, State};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 /// Not `everysec`: while its disk is busy with an fsync, the server then answers before it has written to its file at all
 /// (for up to two seconds), and a kill loses what was answered. With `no` it has always written before it answers.
@@ -185,6 +189,61 @@ async fn kill_in_the_middle_of_each_verb(moment: Moment) {
     }
 }
 
+#[tokio::test]
+async fn a_server_killed_before_it_answers_does_each_verb_once_behind_a_slow_line() {
+    over_each_line(kill_in_the_middle_of_all_verbs).await;
+}
+
+/// The same of all verbs at once, as each waits for a line of its own.
+async fn kill_in_the_middle_of_all_verbs(line: Line) {
+    let (mut server, undisturbed) = (Server::start_with(&AOF), Server::start());
+    let all = || verbs::ALL.iter().chain(verbs::OF_THE_JOB).copied();
+    // All verbs, and who kills the server.
+    let together = Arc::new(Barrier::new(all().count() + 1));
+    let mut calls = JoinSet::new();
+    for verb in all() {
+        let name = format!("{verb:?}");
+        let control = undisturbed.queue(&name);
+        let expected = verb.run(&control, &verb.prepare(&control).await).await.unwrap();
+
+        let (line, together) = (SlowLine::before(server.port(), line), Arc::clone(&together));
+        calls.spawn(async move {
+            let proxy = Proxy::before(line.port()).await;
+            let client = proxy.builder().build().unwrap();
+            let queue = client.queue(&name).unwrap();
+            let prepared = verb.prepare(&queue).await;
+            queue.counts().await.unwrap();
+            queue.schedules().list(0, 1).await.unwrap();
+            together.wait().await;
+            proxy.next_behind(verb.calls_before(), Fault::LoseReply);
+            let call = tokio::spawn(async move { verb.run(&queue, &prepared).await });
+            proxy.happened().await;
+            together.wait().await;
+            together.wait().await;
+            proxy.reopen();
+            let answer = call.await.unwrap().unwrap_or_else(|error| panic!("{verb:?}: {error}"));
+            if !verb.counts_what_it_moved() {
+                assert_eq!(answer, expected, "{verb:?}");
+            }
+        });
+    }
+    together.wait().await; // all are prepared
+    together.wait().await; // all were executed, and none has an answer
+    server.kill();
+    server.restart();
+    together.wait().await;
+    calls.join_all().await;
+    for verb in all() {
+        let name = format!("{verb:?}");
+        assert_eq!(steady(&server, &name), steady(&undisturbed, &name), "{verb:?} over {line:?}");
+    }
+}
+
+/// Of a client of this server, behind a line if there is one.
+fn builder_behind(server: &Server, line: Option<Line>) -> ClientBuilder {
+    line.map_or_else(|| server.builder(), |line| SlowLine::before(server.port(), line).builder())
+}
+
 /// All that is kept of a queue, without what differs from run to run: ids that duly made, and times but for how many tens
 /// of minutes they are from now.
 fn steady(server: &Server, queue: &str) -> Vec<String> {
@@ -287,8 +346,13 @@ async fn a_frozen_server_is_a_timeout_for_every_verb_within_the_deadline() {
 
 #[tokio::test]
 async fn a_waiting_reserve_survives_a_killed_and_a_frozen_server() {
+    a_reserve_waits(None).await;
+    over_each_line(|line| a_reserve_waits(Some(line))).await;
+}
+
+async fn a_reserve_waits(line: Option<Line>) {
     let mut server = Server::start_with(&AOF);
-    let queue = server.queue("orders");
+    let queue = builder_behind(&server, line).build().unwrap().queue("orders").unwrap();
     let other = server.queue("orders");
     for fault in ["killed", "frozen"] {
         let waiting = queue.clone();
@@ -346,8 +410,14 @@ async fn a_server_that_is_gone_is_unreachable_within_the_deadline_and_the_messag
 
 #[tokio::test]
 async fn pushes_that_were_answered_are_there_after_kill_and_restart() {
+    pushes_flow(None, 100).await;
+    over_each_line(|line| pushes_flow(Some(line), 3)).await;
+}
+
+/// Until the server is killed behind so many of them.
+async fn pushes_flow(line: Option<Line>, least: usize) {
     let mut server = Server::start_with(&AOF);
-    let client = server.builder().deadline(Duration::from_secs(3)).build().unwrap();
+    let client = builder_behind(&server, line).deadline(Duration::from_secs(3)).build().unwrap();
     let queue = client.queue("orders").unwrap();
     let pushing = tokio::spawn(async move {
         let mut answered = HashSet::new();
@@ -358,8 +428,10 @@ async fn pushes_that_were_answered_are_there_after_kill_and_restart() {
             };
         }
     });
-    support::eventually("pushes flow", || async { server.redis_cli(&["HLEN", "duly:{orders}:jobs"]).trim().len() > 2 })
-        .await;
+    support::eventually("pushes flow", || async {
+        server.redis_cli(&["HLEN", "duly:{orders}:jobs"]).trim().parse().is_ok_and(|pushed: usize| pushed >= least)
+    })
+    .await;
     server.kill();
     let answered = pushing.await.unwrap();
     server.restart();

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 /// What a line is like.
@@ -28,6 +28,14 @@ impl Line {
     pub const MODEM: Self = Self { bytes_per_s: 32_000, latency: Duration::from_millis(20) };
     /// The other side of the earth.
     pub const FAR: Self = Self { bytes_per_s: 12_500_000, latency: Duration::from_millis(150) };
+
+    /// The conditions under which faults are tested, beside a line that is none.
+    pub const STANDING: [Self; 3] = [Self::MOBILE, Self::TEN_MEGABIT, Self::FAR];
+}
+
+/// Runs this over each of these lines, all at once: they wait most of the time.
+pub async fn over_each_line<F: Future<Output = ()> + Send + 'static>(test: impl Fn(Line) -> F) {
+    Line::STANDING.map(test).into_iter().collect::<JoinSet<()>>().join_all().await;
 }
 
 /// Stands between clients and a server.
