@@ -49,11 +49,15 @@ class Modules:
     """The modules of `core/src`, and what each imports of the others."""
 
     def __init__(self, files: dict[str, str]) -> None:
-        named = {name.removeprefix("core/src/").removesuffix(".rs"): text for name, text in files.items()}
+        named = {
+            name.removeprefix("core/src/").removesuffix(".rs").removesuffix("/mod"): text
+            for name, text in files.items()
+            if name.startswith("core/src/") and name.endswith(".rs")
+        }
         self.code = {
             name.replace("/", "::"): "\n".join(line for line in text.splitlines() if not line.strip().startswith("//"))
             for name, text in named.items()
-            if f"core/src/{name}.rs" in files and name != "lib"
+            if name != "lib"
         }
         self.imports: Graph = {name: set(self.imports_of(name)) - {name} for name in self.code}
 

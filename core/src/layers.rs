@@ -1,6 +1,7 @@
 //! The layers of the crate, each a module with its folder: a layer uses itself and those before it, and nothing else; and its own file
 //! is the only way in.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -27,8 +28,8 @@ const SPEAK_REDIS: [&str; 2] = ["script", "connection"];
 /// Modules of tests, which may look at everything.
 const OF_TESTS: [&str; 3] = ["lib", "layers", "every_order"];
 
-/// Each use of a layer in `code` that a file of `layer` may not make.
-fn forbidden(layer: &str, code: &str) -> Vec<String> {
+/// Each use of a layer in `code` that a file of `layer` may not make, `above` being what leads out of the layer.
+fn forbidden(layer: &str, code: &str, above: &str) -> Vec<String> {
     // Not at the declaration of such a module in a file of its own: what follows it counts.
     let code = code.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let is_doc = |line: &&str| ["//", "#[doc"].iter().any(|start| line.trim_start().starts_with(start));
@@ -45,6 +46,9 @@ fn forbidden(layer: &str, code: &str) -> Vec<String> {
     if !SPEAK_REDIS.contains(&layer) && lines.contains("redis::") {
         found.push("redis".to_owned());
     }
+    if lines.contains(above) {
+        found.push(above.to_owned());
+    }
     found
 }
 
@@ -52,6 +56,7 @@ fn look(folder: &Path, layer: Option<&str>, found: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let above = if layer.is_some() { "super::super::" } else { "super::" };
         let layer = layer.unwrap_or(&name);
         if OF_TESTS.contains(&layer) || name == "tests" {
             continue;
@@ -59,7 +64,7 @@ fn look(folder: &Path, layer: Option<&str>, found: &mut Vec<String>) {
         if path.is_dir() {
             look(&path, Some(layer), found);
         } else {
-            let bad = forbidden(layer, &fs::read_to_string(&path).unwrap());
+            let bad = forbidden(layer, &fs::read_to_string(&path).unwrap(), above);
             found.extend(bad.into_iter().map(|used| format!("{} uses {used}", path.display())));
         }
     }
@@ -75,16 +80,21 @@ fn imports_go_down_only() {
 #[test]
 fn an_import_that_goes_up_is_found() {
     let code = "use crate::value::time::Millis;\nuse crate::worker::Worker;\n// crate::blocking\nuse redis::Value;\nuse crate::Error;";
-    assert_eq!(forbidden("queue", code), ["worker", "Error", "redis"]);
-    assert_eq!(forbidden("connection", "use crate::{worker, value};"), [""]);
-    assert_eq!(forbidden("script", "#[cfg(test)]\nmod lint;\nuse crate::queue::Queue;"), ["queue"]);
+    let above = "super::super::";
+    assert_eq!(forbidden("queue", code, above), ["worker", "Error", "redis"]);
+    assert_eq!(forbidden("connection", "use crate::{worker, value};", above), [""]);
+    assert_eq!(forbidden("script", "#[cfg(test)]\nmod lint;\nuse crate::queue::Queue;", above), ["queue"]);
+    let code = "use super::part::Part;\nuse super::super::worker::Worker;";
+    assert_eq!(forbidden("queue", code, above), [above]);
+    assert_eq!(forbidden("queue", "use super::worker::Worker;", "super::"), ["super::"]);
+    let of_tests = "#[cfg(test)]\nmod tests {\n    use super::super::part::Part;\n}";
+    assert!(forbidden("queue", of_tests, above).is_empty());
 }
 
-/// The modules that the file of a layer gives out as they are.
+/// The modules that the file of a layer gives out as they are: what is `pub(super)` there is seen by the whole crate.
 fn open_modules(code: &str) -> Vec<&str> {
-    let declared = code.lines().filter_map(|line| line.strip_prefix("pub"));
-    let declared = declared.map(|line| line.trim_start_matches("(crate)").trim_start());
-    declared.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';')).collect()
+    let declared = code.lines().filter_map(|line| line.strip_suffix(';')?.split_once("mod "));
+    declared.filter_map(|(before, name)| before.starts_with("pub").then_some(name)).collect()
 }
 
 #[test]
@@ -96,22 +106,22 @@ fn the_file_of_a_layer_is_the_only_way_in() {
         let open = open_modules(&code);
         assert!(open.is_empty(), "{layer} lets others into {open:?}");
     }
-    assert_eq!(open_modules("mod a;\npub mod b;\npub(crate) mod c;\npub(super) mod d;\npub use e;"), ["b", "c"]);
+    assert_eq!(open_modules("mod a;\npub mod b;\npub(crate) mod c;\npub(super) mod d;\npub use e;"), ["b", "c", "d"]);
 }
 
 /// Begins the table in which a file says what is in its folder.
 const TABLE: &str = "//! | file | duty |";
 
-/// The files that a file's table of them lacks.
-fn missing_in_table(path: &Path) -> Vec<String> {
-    let code = fs::read_to_string(path).unwrap();
-    if !code.contains(TABLE) {
-        return Vec::new();
-    }
-    let rows: Vec<&str> = code.lines().filter(|line| line.starts_with("//! | `")).collect();
+/// The modules in the folder of a file, without its tests.
+fn files_of(path: &Path) -> BTreeSet<String> {
     let files = fs::read_dir(path.with_extension("")).into_iter().flatten().map(|entry| entry.unwrap().path());
-    let names = files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned());
-    names.filter(|name| !rows.iter().any(|row| row.contains(&format!("`{name}.rs`")))).collect()
+    files.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).filter(|name| name != "tests").collect()
+}
+
+/// Which of these files have no row in the table of this code.
+fn missing_in_table(files: &BTreeSet<String>, code: &str) -> Vec<String> {
+    let rows: Vec<&str> = code.lines().filter(|line| line.starts_with("//! | `")).collect();
+    files.iter().filter(|name| !rows.iter().any(|row| row.contains(&format!("`{name}.rs`")))).cloned().collect()
 }
 
 #[test]
@@ -124,10 +134,45 @@ fn a_table_of_files_has_each_of_them() {
                 folders.push(path);
                 continue;
             }
-            tables += usize::from(fs::read_to_string(&path).unwrap().contains(TABLE));
-            let missing = missing_in_table(&path);
+            let code = fs::read_to_string(&path).unwrap();
+            if !code.contains(TABLE) {
+                continue;
+            }
+            tables += 1;
+            let missing = missing_in_table(&files_of(&path), &code);
             assert!(missing.is_empty(), "the table of {} lacks {missing:?}", path.display());
         }
     }
     assert!(tables > 2);
+}
+
+/// The rows of the table of layers: the layer, and what the page says is in it.
+fn layers_of(page: &str) -> Vec<(&str, &str)> {
+    let (_, table) = page.split_once("\n| layer | what is in it | knows |\n|---|---|---|\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let columns = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
+    columns.map(|columns| (columns[0].trim_matches(['|', ' ', '`']), columns[1])).collect()
+}
+
+/// Which of these files neither the row of their layer names nor the table in the code of the layer's own file.
+fn unnamed(files: &BTreeSet<String>, row: &str, code: &str) -> Vec<String> {
+    let mut missing = missing_in_table(files, code);
+    missing.retain(|name| !row.contains(&format!("`{name}`")));
+    missing
+}
+
+#[test]
+fn the_page_about_the_layers_names_each_file_or_the_layer_has_a_table() {
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(home.join("../docs/architecture.md")).unwrap();
+    let rows = layers_of(&page);
+    assert!(rows.iter().map(|(layer, _)| layer).eq(&LAYERS), "{rows:?}");
+    for (layer, row) in rows {
+        let path = home.join("src").join(layer).with_extension("rs");
+        let missing = unnamed(&files_of(&path), row, &fs::read_to_string(&path).unwrap());
+        assert!(missing.is_empty(), "docs/architecture.md lacks {missing:?} of {layer}");
+    }
+    let files = ["a", "b", "c"].map(str::to_owned).into();
+    assert_eq!(unnamed(&files, "`a`, and what is new", "//! | `b.rs` | x |\nmod c;"), ["c"]);
+    assert_eq!(layers_of("\n| layer | what is in it | knows |\n|---|---|---|\n| `a` | `b` | c |\n\nd"), [("a", "`b`")]);
 }

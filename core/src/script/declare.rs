@@ -15,7 +15,7 @@ pub(crate) enum Clock {
     /// The server's `TIME`.
     #[default]
     Server,
-    /// A clock that stands still until a test moves it; see [`crate::testing`].
+    /// A clock that stands still until a test moves it; see [`crate::ClientBuilder::manual_clock`].
     Manual,
 }
 
