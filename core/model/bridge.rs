@@ -5,8 +5,8 @@ use redis::Value;
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
     Adopt, AdoptReply, Behind, Clock, Declared, Depart, DepartReply, Digits, Entries, Extent, Finished, FromReply,
-    GiveBack, GiveBackReply, Key, Layout, Levels, Numbering, Order, Publish, Published, QueueKeys, Reading, Refusal,
-    Renewal, Shape, Take, Taken, Target, Variant, Withdraw, is_published,
+    GiveBack, GiveBackReply, Key, Layout, Levels, MemoryRenewal, Numbering, Order, Publish, Published, QueueKeys,
+    Reading, Refusal, Shape, Take, Taken, Target, Variant, Withdraw, is_published,
 };
 
 const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
@@ -79,7 +79,7 @@ impl Stage {
     /// With each a number of its own: as by another bridge.
     fn adopt(&mut self, sequence: u64, jobs: &[(&str, Target, &[u8])]) -> Result<AdoptReply, String> {
         self.calls += 1;
-        let renewal = Renewal::Asked(Vec::new());
+        let renewal = MemoryRenewal::Asked(Vec::new());
         let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal, is_known: false };
         let adopt = Adopt { lane: "lane".to_owned(), sequence: Digits(sequence) };
         let items = jobs.iter().map(|(id, place, came_back)| (id.as_bytes(), RECORD, *place, *came_back));

@@ -2,8 +2,8 @@
 
 use crate::queue::Claim;
 use crate::script::{
-    AliveReply, AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, Levels, Numbering,
-    PageReply, Renewal, ReserveReply, Shape, Verb,
+    AliveReply, AwaitedReply, BeatReply, By, CountsReply, Due, FoundReply, HearReply, IfDuplicate, Levels,
+    MemoryRenewal, Numbering, PageReply, ReserveReply, Shape, Verb,
 };
 
 use super::limits::Limit;
@@ -21,7 +21,7 @@ pub(super) struct CallId {
     pub(super) client: String,
     pub(super) slot: usize,
     pub(super) number: u64,
-    pub(super) renewal: Renewal,
+    pub(super) renewal: MemoryRenewal,
     /// Does the client say that it must be remembered?
     pub(super) is_known: bool,
 }
@@ -208,7 +208,7 @@ impl State {
     /// What a script does.
     pub(super) fn step(&mut self, sent: &Sent) -> Answer {
         let (passed, levels) = (sent.passed, sent.passed.levels);
-        if let Some(call) = sent.command.call().filter(|call| call.renewal != Renewal::No) {
+        if let Some(call) = sent.command.call().filter(|call| call.renewal != MemoryRenewal::No) {
             // Also when it was executed before.
             let is_known = self.earlier(call) != Ok(None);
             if let Some(calls) = self.calls.get_mut(&call.client).filter(|_| is_known) {
@@ -266,8 +266,8 @@ impl State {
     pub(super) fn remember(&mut self, call: &CallId, text: String) -> Answer {
         let calls = self.calls.entry(call.client.clone()).or_default();
         let is_new = calls.slots.insert(call.slot, (call.number, text.clone())).is_none();
-        calls.is_fresh |= is_new || call.renewal != Renewal::No;
-        if let Renewal::Asked(given_up) = &call.renewal {
+        calls.is_fresh |= is_new || call.renewal != MemoryRenewal::No;
+        if let MemoryRenewal::Asked(given_up) = &call.renewal {
             for &(slot, number) in given_up {
                 let last = calls.slots.entry(slot).or_default();
                 if last.0 < number {

@@ -1,6 +1,6 @@
 //! What stands outside of the model: keys of a foreign type, and a server without memory.
 
-use crate::script::{By, Due, IfDuplicate, Key, Levels, QueueKeys, Renewal, Shape, Verb};
+use crate::script::{By, Due, IfDuplicate, Key, Levels, MemoryRenewal, QueueKeys, Shape, Verb};
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Passed, ReserveCall, Sent};
 use super::dump::{self, Contents, Dump};
@@ -49,7 +49,7 @@ impl Stage {
             client: CLIENT.to_owned(),
             slot: 0,
             number: self.next_number,
-            renewal: Renewal::Asked(Vec::new()),
+            renewal: MemoryRenewal::Asked(Vec::new()),
             is_known: false,
         }
     }

@@ -1,7 +1,7 @@
 //! Calls that come again when the server has forgotten them, as it does when its clock jumps forward by more than their
 //! memory lasts.
 
-use crate::script::{Due, Key, Levels, QueueKeys, Renewal, Shape};
+use crate::script::{Due, Key, Levels, MemoryRenewal, QueueKeys, Shape};
 
 use super::command::{Answer, CallId, Command, Passed, ReserveCall, Sent};
 use super::dump;
@@ -25,7 +25,7 @@ impl Stage {
         Self { server, keys, state: State { clock: START, ..State::default() }, number: 0 }
     }
 
-    fn call(&mut self, renewal: Renewal) -> CallId {
+    fn call(&mut self, renewal: MemoryRenewal) -> CallId {
         self.number += 1;
         CallId { client: CLIENT.to_owned(), slot: 0, number: self.number, renewal, is_known: false }
     }
@@ -55,7 +55,7 @@ fn push(call: CallId, ids: &[&str], due: Due) -> Command {
 fn again(command: &Command) -> Command {
     let mut command = command.clone();
     if let Some(call) = command.call_mut() {
-        call.renewal = Renewal::Asked(Vec::new());
+        call.renewal = MemoryRenewal::Asked(Vec::new());
     }
     command
 }
@@ -64,7 +64,7 @@ fn again(command: &Command) -> Command {
 fn a_push_that_was_forgotten_stores_and_counts_nothing_twice() {
     for due in [Due::Now, Due::After(500)] {
         let mut stage = Stage::new();
-        let call = stage.call(Renewal::No);
+        let call = stage.call(MemoryRenewal::No);
         let first = push(call, &["a", "b"], due);
         stage.send(&first);
         for copy in [again(&first), first] {
@@ -78,10 +78,10 @@ fn a_push_that_was_forgotten_stores_and_counts_nothing_twice() {
 #[test]
 fn of_a_push_that_was_forgotten_a_running_job_stays_as_it_is_and_one_that_is_gone_comes_again() {
     let mut stage = Stage::new();
-    let call = stage.call(Renewal::No);
+    let call = stage.call(MemoryRenewal::No);
     let first = push(call, &["a", "b", "c"], Due::Now);
     stage.send(&first);
-    let (call, want, lease_ms, wait_ms) = (stage.call(Renewal::No), 1, 1000, 0);
+    let (call, want, lease_ms, wait_ms) = (stage.call(MemoryRenewal::No), 1, 1000, 0);
     let (max_bytes, promise, outcomes) = (1 << 20, 0, Vec::new());
     stage.send(&Command::Reserve(ReserveCall {
         call,
@@ -94,7 +94,7 @@ fn of_a_push_that_was_forgotten_a_running_job_stays_as_it_is_and_one_that_is_gon
         spares: false,
         outcomes,
     }));
-    let call = stage.call(Renewal::No);
+    let call = stage.call(MemoryRenewal::No);
     stage.send(&Command::Cancel { call, by: crate::script::By::Id, only: "", names: vec!["b".to_owned()] });
     stage.forget();
     assert_eq!(stage.send(&again(&first)).text(), "created");
@@ -105,7 +105,7 @@ fn of_a_push_that_was_forgotten_a_running_job_stays_as_it_is_and_one_that_is_gon
 fn a_client_that_must_be_remembered_and_is_not_hears_so_before_anything_is_done() {
     let mut stage = Stage::new();
     let next = |stage: &mut Stage, id, is_known, slot| {
-        let call = CallId { slot, is_known, ..stage.call(Renewal::No) };
+        let call = CallId { slot, is_known, ..stage.call(MemoryRenewal::No) };
         let sent = push(call, &[id], Due::Now);
         (stage.send(&sent).text().to_owned(), sent)
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::script::{GrantedJob, Renewal, ReserveReply, ReserveStatus};
+use crate::script::{GrantedJob, MemoryRenewal, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Became, Command, Outcome, Sent};
 use super::limits::{Limit, Limited, Limits};
@@ -112,7 +112,7 @@ impl History {
             before == *after
         };
         ensure!(!self.answered.contains(&name) || did_nothing(), "I6: a late copy of an answered call did something");
-        if !was_refused && (!was_empty || call.renewal != Renewal::No) {
+        if !was_refused && (!was_empty || call.renewal != MemoryRenewal::No) {
             self.answered.insert(name);
         }
         Ok(())

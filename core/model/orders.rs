@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::every_order::every_order;
     use crate::queue::{CallNumber, Session};
-    use crate::script::Renewal;
+    use crate::script::MemoryRenewal;
 
     const QUEUES: [&str; 2] = ["one", "two"];
 
@@ -109,7 +109,7 @@ mod tests {
             match events.swap_remove(draw(events.len())) {
                 Event::Begin(queue) => {
                     let number = session.next_call(QUEUES[queue], || {});
-                    let renewal = if forgets { Renewal::No } else { number.renewal.clone() };
+                    let renewal = if forgets { MemoryRenewal::No } else { number.renewal.clone() };
                     let id = CallId {
                         client: "c".to_owned(),
                         slot: number.slot,

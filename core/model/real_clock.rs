@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::script::{
-    Declared, FromReply, JobKeys, Key, Levels, Numbering, Outcomes, QueueKeys, Renewal, Reserve, ReserveReply, Variant,
+    Declared, FromReply, JobKeys, Key, Levels, MemoryRenewal, Numbering, Outcomes, QueueKeys, Reserve, ReserveReply,
+    Variant,
 };
 
 use super::server::{Server, queue_keys};
@@ -27,7 +28,7 @@ fn reserve(server: &mut Server, keys: &QueueKeys) -> ReserveReply {
         keyed,
         result_count: JobKeys::default(),
     };
-    let numbering = Numbering { client: "c0", slot: 0, number: 1, renewal: &Renewal::No, is_known: true };
+    let numbering = Numbering { client: "c0", slot: 0, number: 1, renewal: &MemoryRenewal::No, is_known: true };
     let outcomes = Outcomes::default();
     let request = script.with([&outcomes]);
     let call = request.call(Variant::default(), "q", keys, Levels::one(5), Some(&numbering));

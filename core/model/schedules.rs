@@ -12,7 +12,7 @@ use super::differential::number_from;
 use super::server::{Server, queue_keys};
 use crate::script::{
     Beat, BeatReply, ByteStrings, Clock, Declared, DueReply, DueSchedules, Extent, FireReply, FireSchedules, FromReply,
-    Key, Levels, Numbering, PutSchedules, QueueKeys, ReadSchedules, Renewal, SchedulesReply, Shape, Variant,
+    Key, Levels, MemoryRenewal, Numbering, PutSchedules, QueueKeys, ReadSchedules, SchedulesReply, Shape, Variant,
 };
 
 const DEFAULT_CASES: u32 = 200;
@@ -226,7 +226,7 @@ impl<'a> Real<'a> {
         let at = after.map_or_else(String::new, |one| text_of(one.fires_at));
         let (definition, state) = after.map_or(("", ""), |one| (&one.definition, &one.state));
         let request = PutSchedules {}.with([(name, expected, definition.as_bytes(), state, at.as_str())]);
-        let numbering = Numbering { client: "c", slot: 0, number, renewal: &Renewal::No, is_known: false };
+        let numbering = Numbering { client: "c", slot: 0, number, renewal: &MemoryRenewal::No, is_known: false };
         let call = request.call(MANUAL, "q", &self.keys, Levels::one(5), Some(&numbering));
         self.server.run(&call)
     }

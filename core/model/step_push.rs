@@ -1,6 +1,6 @@
 //! `push` and `push_unique`.
 
-use crate::script::{Due, IfDuplicate, Levels, Renewal};
+use crate::script::{Due, IfDuplicate, Levels, MemoryRenewal};
 
 use super::command::{Answer, CallId, Passed, Refused, UniqueItem, gives_ids};
 use super::state::{JobState, LARGE, Record, State};
@@ -23,7 +23,7 @@ impl State {
         if are_in == items.len() {
             return Ok(self.remember(call, "created".to_owned()));
         }
-        let is_again = call.renewal != Renewal::No;
+        let is_again = call.renewal != MemoryRenewal::No;
         let items: Vec<_> =
             items.iter().filter(|(id, _)| !is_again || !self.records.contains_key(id)).cloned().collect();
         let limits = self.limits();

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::script::{GrantedJob, Levels, Renewal, ReserveReply, ReserveStatus};
+use crate::script::{GrantedJob, Levels, MemoryRenewal, ReserveReply, ReserveStatus};
 
 use super::command::{Answer, Passed, Refused, ReserveCall};
 use super::limits::Room;
@@ -329,7 +329,7 @@ impl State {
         if !is_stopped && reserve.want == 0 && settled.contains('1') {
             self.note_freed();
         }
-        if !settled.is_empty() || reserve.call.renewal != Renewal::No {
+        if !settled.is_empty() || reserve.call.renewal != MemoryRenewal::No {
             self.remember(&reserve.call, format!("{settled}  "));
         }
         let next_us = if is_stopped { Some(self.now_us()) } else { next_us };

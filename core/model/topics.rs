@@ -16,8 +16,8 @@ use super::differential::number_from;
 use super::server::Server;
 use crate::script::{
     Ack, Bound, Clock, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, Extent, ForgetTopic, FromReply,
-    IsMember, Item, Key, Levels, Membership, NoteTopic, Numbering, PublishMessages, PublishReply, Pull, PullReply,
-    QueueKeys, Renewal, Shape, Subscribe, SubscribeReply, TopicKeys, TopicReply, Unsubscribe, UnsubscribeReply,
+    IsMember, Item, Key, Levels, Membership, MemoryRenewal, NoteTopic, Numbering, PublishMessages, PublishReply, Pull,
+    PullReply, QueueKeys, Shape, Subscribe, SubscribeReply, TopicKeys, TopicReply, Unsubscribe, UnsubscribeReply,
     Variant,
 };
 
@@ -402,8 +402,13 @@ impl<'s> Real<'s> {
         I: IntoIterator<Item = D::Item<'i>>,
         I::IntoIter: Clone,
     {
-        let numbering =
-            number.map(|number| Numbering { client: "m", slot: 0, number, renewal: &Renewal::No, is_known: false });
+        let numbering = number.map(|number| Numbering {
+            client: "m",
+            slot: 0,
+            number,
+            renewal: &MemoryRenewal::No,
+            is_known: false,
+        });
         let call = script.with(items).call(MANUAL, TOPIC, &self.keys, Levels::one(5), numbering.as_ref());
         self.server.run(&call)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::queue::{CallNumber, Claim, Session};
 use crate::script::{
-    AwaitedReply, By, Due, IfDuplicate, Key, Levels, QueueKeys, Renewal, ReserveReply, ReserveStatus, Shape,
+    AwaitedReply, By, Due, IfDuplicate, Key, Levels, MemoryRenewal, QueueKeys, ReserveReply, ReserveStatus, Shape,
 };
 
 use super::command::{Answer, Became, CallId, Command, Outcome, Passed, ReserveCall, Sent};
@@ -611,10 +611,10 @@ impl World<'_> {
     fn next_call(&mut self, who: Who) -> CallId {
         let number = self.sessions[who.client].next_call(QUEUE, || {});
         let renewal = match number.renewal.clone() {
-            Renewal::No if who.renew => Renewal::Asked(Vec::new()),
+            MemoryRenewal::No if who.renew => MemoryRenewal::Asked(Vec::new()),
             renewal => renewal,
         };
-        if matches!(&renewal, Renewal::Asked(given_up) if !given_up.is_empty()) {
+        if matches!(&renewal, MemoryRenewal::Asked(given_up) if !given_up.is_empty()) {
             self.see("a call named what was given up in other slots");
         }
         let is_known = number.numbering().is_known;

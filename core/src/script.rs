@@ -33,7 +33,7 @@ mod text;
 mod topic;
 mod workers;
 
-pub(crate) use argument::{Digits, Due, JobKeys, Numbering, Renewal, TopicKeys};
+pub(crate) use argument::{Digits, Due, JobKeys, MemoryRenewal, Numbering, TopicKeys};
 pub(crate) use call::{ByteStrings, Call};
 #[cfg(test)]
 pub(crate) use call::{Flags, Script};

@@ -68,8 +68,8 @@ impl Part {
                 Err(error) => return Err(error),
             };
             jobs.extend(decoded);
-            let looks_again = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || is_unfinished));
-            if !looks_again {
+            let is_unfinished = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || is_unfinished));
+            if !is_unfinished {
                 break;
             }
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::script::{Numbering, Renewal};
+use crate::script::{MemoryRenewal, Numbering};
 use crate::value::error::{Error, ErrorKind};
 
 /// The server forgets a client's answers so long after they were last renewed.
@@ -57,7 +57,7 @@ pub(crate) struct CallNumber<'a> {
     queue: &'a str,
     pub(crate) slot: usize,
     pub(crate) number: u64,
-    pub(crate) renewal: Renewal,
+    pub(crate) renewal: MemoryRenewal,
     /// Must the server remember this client?
     is_known: AtomicBool,
     answered: AtomicBool,
@@ -90,10 +90,10 @@ impl Session {
         let number = slots.next_number;
         slots.next_number += 1;
         let (renewal, is_known) = match slots.queues.get(queue) {
-            Some(known) if known.is_kept() => (Renewal::No, true),
+            Some(known) if known.is_kept() => (MemoryRenewal::No, true),
             known => {
                 renews();
-                known.map_or((Renewal::Asked(Vec::new()), false), |known| known.renewal(slot))
+                known.map_or((MemoryRenewal::Asked(Vec::new()), false), |known| known.renewal(slot))
             }
         };
         let is_known = AtomicBool::new(is_known);
@@ -126,9 +126,9 @@ impl Slots {
 impl OfQueue {
     /// What the next call says if it renews, and whether the server must remember this client. What was given up in its own slot is superseded by its
     /// number.
-    fn renewal(&self, slot: usize) -> (Renewal, bool) {
+    fn renewal(&self, slot: usize) -> (MemoryRenewal, bool) {
         let others = self.given_up.iter().filter(|(other, _)| **other != slot).map(|(&s, &n)| (s, n)).collect();
-        (Renewal::Asked(others), self.renewed.is_some_and(|at| at.elapsed() <= KNOWN))
+        (MemoryRenewal::Asked(others), self.renewed.is_some_and(|at| at.elapsed() <= KNOWN))
     }
 
     /// Does the server know all that it should?
@@ -172,7 +172,7 @@ impl CallNumber<'_> {
     /// The server has executed the call, and keeps its answer if it asked for that.
     pub(crate) fn was_answered(&self) {
         self.answered.store(true, Ordering::Relaxed);
-        let Renewal::Asked(closed) = &self.renewal else { return };
+        let MemoryRenewal::Asked(closed) = &self.renewal else { return };
         let mut slots = self.session.lock();
         let next_number = slots.next_number;
         let known = slots.of_queue(self.queue);
@@ -229,8 +229,8 @@ mod tests {
 
     fn asked(call: &CallNumber<'_>) -> Option<Vec<(usize, u64)>> {
         match &call.renewal {
-            Renewal::No => None,
-            Renewal::Asked(closed) => Some(closed.clone()),
+            MemoryRenewal::No => None,
+            MemoryRenewal::Asked(closed) => Some(closed.clone()),
         }
     }
 

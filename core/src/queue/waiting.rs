@@ -97,8 +97,8 @@ impl Waiting {
             return None;
         }
         // One call does a bounded amount of work: this one did not reach what is ready, and left the promise as it was.
-        let is_unfinished = reply.leaves_promise();
-        if !is_unfinished {
+        let leaves_promise = reply.leaves_promise();
+        if !leaves_promise {
             self.promise = reply.promised;
         }
         let left = self.until.saturating_duration_since(Instant::now());
@@ -106,7 +106,7 @@ impl Waiting {
             self.over = true;
             return Some(Duration::ZERO);
         }
-        if is_unfinished {
+        if leaves_promise {
             return Some(Duration::ZERO);
         }
         let look_again = LOOK_AGAIN.saturating_sub(SPREAD.mul_f64(host::random_fraction()));

@@ -52,7 +52,7 @@ impl Argument for Digits {
 
 /// What a numbered call says of the memory of its client's calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Renewal {
+pub(crate) enum MemoryRenewal {
     /// Nothing.
     No,
     /// Renew it, and keep the answer of this call whatever it is. The calls of these slots and numbers were given up
@@ -60,10 +60,10 @@ pub(crate) enum Renewal {
     Asked(Vec<(usize, u64)>),
 }
 
-/// [`Renewal`] as the scripts take it, with ` <slot>:<number>` for each call that was given up. With `0` and [`KNOWN`] the server must
+/// [`MemoryRenewal`] as the scripts take it, with ` <slot>:<number>` for each call that was given up. With `0` and [`KNOWN`] the server must
 /// have a memory of this client; if it has none, its data are gone.
 struct CallRenew<'a> {
-    renewal: &'a Renewal,
+    renewal: &'a MemoryRenewal,
     is_known: bool,
 }
 
@@ -72,9 +72,9 @@ impl Argument for CallRenew<'_> {
     fn append(&self, out: &mut ByteStrings) {
         let first = if self.is_known { KNOWN } else { UNKNOWN };
         match self.renewal {
-            Renewal::No if self.is_known => out.push(b"0"),
-            Renewal::No => out.push(first),
-            Renewal::Asked(given_up) => {
+            MemoryRenewal::No if self.is_known => out.push(b"0"),
+            MemoryRenewal::No => out.push(first),
+            MemoryRenewal::Asked(given_up) => {
                 let mut text = first.to_vec();
                 for (slot, number) in given_up {
                     // Writing to a Vec cannot fail.
@@ -178,7 +178,7 @@ pub(crate) struct Numbering<'a> {
     pub(crate) client: &'a str,
     pub(crate) slot: usize,
     pub(crate) number: u64,
-    pub(crate) renewal: &'a Renewal,
+    pub(crate) renewal: &'a MemoryRenewal,
     /// Has the server said not long ago that it remembers this client?
     pub(crate) is_known: bool,
 }
