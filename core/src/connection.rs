@@ -4,6 +4,25 @@
 //! a half-open socket, resend by themselves, and answer an unknown script by loading it on every server. Ours is
 //! simple because a queue is one slot: one shared link per server, a map from slot to server, and one loop with one
 //! deadline.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `url.rs`, `settings.rs`, `secret.rs` | what the user says: the URL, the settings, the password |
+//! | `topology.rs` | which server is asked about a queue |
+//! | `sentinel.rs`, `sentinel_watch.rs` | asks the sentinels for the primary, and hears from them of a new one |
+//! | `cluster.rs` | the cluster's map: which server owns which slot |
+//! | `ask_around.rs`, `single_flight.rs` | asks several servers the same question; one asks for all that want to know |
+//! | `address.rs`, `stream.rs`, `tls.rs` | where a server listens, the socket to it, TLS |
+//! | `boot_check.rs`, `wrong_kind.rs` | the checks of a new connection; a server that is not what the URL says |
+//! | `link.rs` | one connection, ready for calls |
+//! | `server.rs`, `spares.rs` | the shared link of a server, and those for calls that need one alone |
+//! | `resend.rs` | sends a call until it is answered, refused or out of time |
+//! | `classify.rs`, `trouble.rs` | what an error of the server means, and what a failed attempt does |
+//! | `backoff.rs`, `patience.rs` | the pauses between attempts; how long an answer is waited for |
+//! | `breaker.rs` | the circuit breaker of web requests |
+//! | `outages.rs` | notes of outages, for whose sake a reserve spares leases |
+//! | `durability.rs` | the confirmations of replicas and the disk |
+//! | `wake.rs`, `wake_line.rs` | waits for wake-ups, and the connection that does nothing else |
 
 mod address;
 mod ask_around;

@@ -1,6 +1,29 @@
-//! A queue, with the verbs of producers and workers: `queue/push.rs`, `queue/reserve.rs`, `queue/settle.rs`, `queue/lease.rs`.
-//! Those of operators are in `operate`. Each verb is a method of [`Queue`], which chooses the parts that it is about; what one part
-//! does is beside it, as a method of `Part`.
+//! A queue, with the verbs of producers and workers. Those of operators are in `operate`. Each verb is a method of [`Queue`], which
+//! chooses the parts that it is about; what one part does is beside it, as a method of `Part`.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `client.rs`, `client/` | the client: its settings, its connections and its queues |
+//! | `session.rs` | numbers a client's calls, so that a call sent twice is executed once |
+//! | `event.rs` | events of a client that no call's answer reports |
+//! | `known_queues.rs` | the queues that a client has used lately, and what it knows of them |
+//! | `registration.rs` | puts a queue on the list of queues |
+//! | `other_connections.rs` | connections for renewals, which must not wait behind a large call |
+//! | `part.rs` | one part of a queue: how a call is made of it |
+//! | `partitions.rs` | queues with several parts: which one a job is in |
+//! | `combine.rs` | sends the calls of many tasks as one |
+//! | `new_job.rs`, `push.rs` | a job before it is pushed, and push |
+//! | `telemetry.rs` | the trace context that a push puts into the headers |
+//! | `reserve.rs`, `reserve_loop.rs`, `reserve_call.rs` | reserve: its options, the loop over all parts, one call to one part |
+//! | `waiting.rs` | how long a reserve waits before it looks again |
+//! | `unclaimed.rs` | gives back jobs whose caller is gone |
+//! | `job.rs` | a reserved job, with the verbs of its holder |
+//! | `lease.rs`, `renewal.rs` | how long a lease lasts, extend; and the renewal of one in the background |
+//! | `progress.rs` | how far a run has come |
+//! | `settle.rs` | ack, fail and release, of one job or of many |
+//! | `wake_waiters.rs` | wakes those who wait for a result that will not come |
+//! | `unheard.rs` | failed jobs whose hooks were not called yet |
+//! | `held_pulls.rs` | what a client keeps of its pulls from many topics |
 
 mod client;
 mod combine;

@@ -1,7 +1,22 @@
 //! Scripts: every state change of a queue is one of them.
 //!
-//! Each Lua file in `core/lua` is declared once here: how it is called, its keys, arguments and items, and its reply. `declare.rs`
-//! makes the Lua header of it, `request.rs` its calls.
+//! Each Lua file in `core/lua` is declared once here: how it is called, its keys, arguments and items, and its reply.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `declare.rs` | the form of a declaration, and the Lua header that is made of it |
+//! | `foreign.rs` | the same for scripts about keys that are no queue's |
+//! | `keys.rs` | the Redis keys of a queue, and the levels of priority |
+//! | `crc16.rs` | the hash slot of a key |
+//! | `argument.rs`, `reply.rs` | what scripts take, and how their replies are read |
+//! | `library.rs`, `text.rs` | the shared Lua files, and the text of a script with those that it includes |
+//! | `request.rs`, `call.rs` | a script with what it is given, and the call that is sent |
+//! | `command.rs` | the plain commands beside the scripts |
+//! | `push.rs`, `reserve.rs`, `settle.rs`, `progress.rs` | the declarations for producers and workers |
+//! | `operate.rs`, `inspect.rs`, `audit.rs`, `queues.rs` | those for operators and onlookers |
+//! | `workers.rs`, `schedule.rs`, `lock.rs`, `topic.rs` | those about workers, schedules, locks and topics |
+//! | `bridge.rs`, `depart.rs` | those for bridges: jobs come over, and go back |
+//! | `heads.rs`, `lint.rs` | tests of all Lua files: their heads, their globals, what luacheck finds |
 
 mod argument;
 mod audit;
