@@ -2,7 +2,7 @@
 -- one after the other: one that was reserved by hand, and one whose worker said so. All others had only been fetched ahead, as far
 -- as anybody knows, and are not charged. But from then on each is a suspect, of which its workers say when it starts, so that a job
 -- pays from the second worker on that it kills, and no other job ever does.
--- Needs: `AHEAD`, what `back/note` gives.
+-- Needs: `AHEAD`, what `back/note` gives. Gives: `lease_ended`.
 local ENDED = 'lease ended: the worker died, hung or lost the server'
 local NOT_COUNTED = ENDED .. '; not counted, because the job may not have started'
 local UNKNOWN = 'lease ended: worker died, outcome unknown'

@@ -1,5 +1,6 @@
 -- Beside the record of a job that came back: `<failures>;<times it came back>;<last error>`. A zero before the failures says
 -- that the holder of its lease has started it, a zero before the second number that a lease of it ended once (a suspect).
+-- Gives: `read_note`, `write_note`, `note_return`.
 local function read_note(id)
   local note = redis.call('HGET', returned, id)
   local started, failures, suspect, returns, first = string.match(note or '', '^(0?)(%d+);(0?)(%d+);()')

@@ -1,5 +1,6 @@
 -- A job that comes back goes to the head of its ready list; but where others of its name and level are parked, before those:
 -- it is older. `number`: that of the place it had.
+-- Gives: `to_head`.
 --- if limited
 --- include: limits/parked
 local function to_head(id, level, number)

@@ -1,7 +1,8 @@
 -- What the queue says of itself, and whether this call must not go on (`refused`). Another format than ours refuses every call
 -- that could write: the client brings an older one up to ours (`upgrade`), and leaves a newer one alone. The caller passes the lists of
 -- the priority levels that it knows to be in use; if there are others, the reply names them and it calls again.
--- Gives: what the queue says, as `noted_...`; `levels` in use, `limits`, `last_token`; `refused`.
+-- Gives: what the queue says: `noted_format`, `noted_levels`, `noted_timer`, `noted_paused`, `noted_stale`, `noted_limits`, `noted_large`,
+-- `last_token`; the `levels` in use and the `limits` that follow from it; `refused`; `LARGE`.
 
 -- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
 local LARGE = 41943

@@ -2,7 +2,7 @@
 -- skipped when it comes up: finding it would cost a walk through the list. Only an unreadable record, whose list is not known,
 -- is worth that walk: its entry would run a later job of this id twice, and counted for the wrong list, hide it. `look_back`:
 -- who replaces the same few jobs over and over would leave an entry each time; among the last hundred it is looked for.
--- Needs: `delayed_member`, what `call/meta` gives.
+-- Needs: `delayed_member`, what `call/meta` gives. Gives: `leave_waiting`.
 local function leave_waiting(id, level, state, look_back)
   if state == 'delayed' then
     redis.call('ZREM', delayed, delayed_member(id, level))

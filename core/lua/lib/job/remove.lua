@@ -1,5 +1,5 @@
 -- Takes a job out of whatever state it is in.
--- Needs: `routing`, `delayed_member`, what `call/meta` gives.
+-- Needs: `routing`, `delayed_member`, what `call/meta` gives. Gives: `remove`, `state_of`.
 --- include: job/state_of, job/leave_waiting
 local function leave_state(id, level, state, look_back)
   if state == 'reserved' then

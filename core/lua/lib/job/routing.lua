@@ -1,6 +1,7 @@
 -- What a script may know of a job: its record may begin with `<level>;<max_retries>;<length>;<length>;<key><name>`, and has no
 -- such beginning when all four are the default. The JSON behind it is the user's and is never looked at. Of a record that
 -- duly did not write nothing is known: the fourth value is then true. The fifth is the name, empty or nil without one.
+-- Gives: `routing`.
 local function routing(record)
   if string.byte(record, 1) == 123 then return '5', 5, nil end
   local level, max_retries, key_length, name_length, first = string.match(record, '^(%d);(%d+);(%d+);(%d+);()')

@@ -1,4 +1,5 @@
 -- Is this entry at the head of a ready list one that no longer counts? Then it is counted off.
+-- Gives: `skip_stale`.
 local function skip_stale(level, id)
   local field = level .. ':' .. id
   local count = tonumber(redis.call('HGET', stale, field) or 0)

@@ -1,6 +1,6 @@
 -- Where a job is, its level and its key. A job that is in none of the three sets with members is in a ready list. The level
 -- of an unreadable record is looked for, and nil when its job is ready.
--- Needs: `routing`, `delayed_member`.
+-- Needs: `routing`, `delayed_member`. Gives: `state_of`.
 local function state_of(id, record)
   local level, _, key, unreadable = routing(record)
   -- without: a cancelled delayed job stays in `delayed`

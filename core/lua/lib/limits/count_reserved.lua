@@ -1,5 +1,5 @@
 -- Jobs of a name that run when it gets its first limit count as well: as many as one call may read.
--- Needs: `live`, `is_new`, what `call/meta` gives.
+-- Needs: `live`, `is_new`, what `call/meta` gives. Gives: `limits` as they are now.
 
 -- with `do`: limits that are said again read a thousand records
 if is_new then

@@ -1,5 +1,6 @@
 -- A limit of a name that was taken away is kept until the last job that it parked, or that has a place, is gone; then it is
 -- forgotten here. A queue that lost its `meta` finds what its limits left behind, and treats it as if they were taken away.
+-- Gives: `live_limits`, `write_limits`, `MOST_NUMBERS`.
 local MOST_NUMBERS = 200
 local function live_limits(listed)
   --- include: limits/parked

@@ -1,6 +1,7 @@
 -- `parked` holds the ready jobs whose name is at its limit, by number of the name, level, and the order in which they came: so
 -- one finds the next ones of a name and level, and an id can be taken out from anywhere. 42 bits are for the order; they begin
 -- in the middle, for what goes to the front.
+-- Gives: `TURNS`, `first_parked`, `turn_of`.
 local TURNS = 4398046511104
 
 -- The next jobs of this name that are parked; without a level, of any.

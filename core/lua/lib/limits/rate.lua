@@ -1,7 +1,8 @@
 -- A rate is the generic cell rate algorithm (GCRA; ITU-T I.371, annex A; B. Leach, "Rate limiting, cells, and GCRA", 2015), a token
 -- bucket of one number: `at` is when the next job would start if all came evenly, and may be ahead of now by as long as a burst
 -- of `jobs` takes. It has whole microseconds and a `rest` in `jobs`ths of one, so that rounding neither gives nor takes a job.
--- `meta` keeps it as `<at>;<rest>`. Needs: `now_us`.
+-- `meta` keeps it as `<at>;<rest>`.
+-- Needs: `now_us`. Gives: `open_rate`, `starts_left`, `opens_at`, `count_starts`, `note_late`.
 local function open_rate(field, starts, us, kept)
   local at, rest = string.match(kept or '', '^(%d+);(%d+)$')
   -- with `tonumber(rest or 0)` for `math.min(tonumber(rest or 0), starts - 1)`: the rest of a finer rate counts as whole microseconds

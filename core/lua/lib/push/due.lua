@@ -1,4 +1,5 @@
--- When a job is due: `` now, `+ms` from now, `@ms` at that time; nil when that is now or over. Needs: what `call/clock` gives.
+-- When a job is due: `` now, `+ms` from now, `@ms` at that time; nil when that is now or over.
+-- Needs: what `call/clock` gives. Gives: `due_of`.
 local function due_of(text)
   if text == '' then return nil end
   local ms = tonumber(string.sub(text, 2))

@@ -1,4 +1,4 @@
--- Who holds this job's id or key already.
+-- Who holds this job's id or key already. Gives: `holder_of`.
 local function holder_of(id, key)
   -- without: one id means two jobs
   if redis.call('HEXISTS', jobs, id) == 1 then return id end

@@ -1,7 +1,7 @@
 -- Which jobs of a chunk have a name with a limit, and of which the name is full: those are parked, and are no jobs of this call.
 -- What was parked under a number that is no more that of its name counts by its name from now on.
--- Needs: `records`, `length`, `limited`, `parked_bytes`, `limit_of`, `is_full`. Gives: the last three, and takes those that are
--- full out of the records.
+-- Needs: `records`, `length`, `limited`, `parked_bytes`, `limit_of`, `is_full`. Gives: `parked_bytes`, `limit_of`, `is_full`, and
+-- takes those that are full out of the records.
 --- include: job/routing
 limit_of, is_full = {}, {}
 local in_chunk = {}

@@ -1,6 +1,6 @@
 -- Leases the jobs that were taken, and wakes another waiter if there is more to do than this one can.
 -- Needs: what `reserve/take`, `reserve/next_token`, `reserve/within_limits`, `call/meta` and `call/clock` give, `answer`,
--- `wake_one`, `settled`, `reply`. Gives: nothing; the reply is whole.
+-- `wake_one`, `settled`, `reply`. Gives: `left_behind`; the reply is whole.
 redis.call('ZADD', reserved, unpack(ends))
 --- if limited
 -- without: a running job holds no place

@@ -2,7 +2,7 @@
 -- Needs: `list`, `level`, `asked`, `may_be_stale`, `some_large`, `held`, `limited`, `granted`, `bytes`, `parked_bytes`,
 -- `looked_at`, `left_behind`, and a loop that it leaves where there is nothing. Gives: `entries` and their `records`, of which the
 -- first `fit` fit and `gone` are of jobs that are gone; `length`; `more`: others are behind them; `is_stale`, `limit_of`,
--- `is_full`; `left_behind`.
+-- `is_full`; `left_behind`; and `bytes`, `parked_bytes` and `looked_at` with those of the chunk.
 
 -- One more than asked for shows whether jobs are left behind.
 --- if limited

@@ -1,6 +1,6 @@
 -- Takes the entries at the head of `list` away that no longer count, ten and then a hundred at a time: they cost a few commands
 -- together, and not a few each. Stops at the first that counts, and when `stale_left` of this call are used up.
--- Needs: `list`, `level`, `stale_left`.
+-- Needs: `list`, `level`, `stale_left`. Gives: `stale_left`, less those taken away.
 local chunk = 10
 while stale_left > 0 do
   local ids, fields, passed, run = redis.call('LRANGE', list, '0', chunk - 1), {}, {}, 0

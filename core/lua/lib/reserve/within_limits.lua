@@ -1,6 +1,7 @@
 -- What limits leave to this reserve.
 -- Needs: `want`, `reply`, what `call/meta` and `call/clock` give. Gives: `asked` (what was wanted) and `want`; `limited`, if there
--- are limits, and of these `queue_limit`, that of the whole queue, and `held_names`, those of names whose jobs may be held back.
+-- are limits, and of these `queue_limit`, that of the whole queue, and `held_names`, those of names whose jobs may be held back;
+-- `limits` as they are now.
 local asked = want
 local limited, queue_limit, held_names
 if limits then

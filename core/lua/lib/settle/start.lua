@@ -1,6 +1,6 @@
 -- The run of a job is about to start: whatever ends its lease from now on is its own fault. Not where the lease is over, though
 -- nobody took the job yet: the next reserve would charge a job whose run has not begun.
--- Needs: `now`, what `back/note` gives.
+-- Needs: `now`, what `back/note` gives. Gives: `note_start`, `forget_start`.
 local function note_start(id)
   -- without: a job is charged whose worker came too late to start it
   if tonumber(redis.call('ZSCORE', reserved, id) or 0) <= now then return false end

@@ -1,5 +1,5 @@
 -- Somebody must come back at `due`: needed unless a waiting worker has promised to come back by then (`timer`).
--- Needs: what `call/meta` and `call/clock` give, `wake_one`.
+-- Needs: what `call/meta` and `call/clock` give, `wake_one`. Gives: `wake_for`.
 --- include: wake/promised
 local function wake_for(due)
   -- with `wake_one()`: every delayed push wakes a worker
