@@ -118,39 +118,33 @@ pub(super) enum Command {
     ProgressOf { ids: Vec<String> },
 }
 
-impl Command {
-    pub(super) fn call(&self) -> Option<&CallId> {
-        match self {
-            Self::Push { call, .. }
-            | Self::PushUnique { call, .. }
-            | Self::Settle { call, .. }
-            | Self::Cancel { call, .. }
-            | Self::Reschedule { call, .. }
-            | Self::Requeue { call, .. }
-            | Self::Purge { call, .. }
-            | Self::Pause { call, .. }
-            | Self::Configure { call, .. }
-            | Self::Limit { call, .. } => Some(call),
-            Self::Reserve(reserve) => Some(&reserve.call),
+/// The number of a command that has one, borrowed as the command is.
+macro_rules! call_of {
+    ($command:expr) => {
+        match $command {
+            Command::Push { call, .. }
+            | Command::PushUnique { call, .. }
+            | Command::Reserve(ReserveCall { call, .. })
+            | Command::Settle { call, .. }
+            | Command::Cancel { call, .. }
+            | Command::Reschedule { call, .. }
+            | Command::Requeue { call, .. }
+            | Command::Purge { call, .. }
+            | Command::Pause { call, .. }
+            | Command::Configure { call, .. }
+            | Command::Limit { call, .. } => Some(call),
             _ => None,
         }
+    };
+}
+
+impl Command {
+    pub(super) fn call(&self) -> Option<&CallId> {
+        call_of!(self)
     }
 
     pub(super) fn call_mut(&mut self) -> Option<&mut CallId> {
-        match self {
-            Self::Push { call, .. }
-            | Self::PushUnique { call, .. }
-            | Self::Settle { call, .. }
-            | Self::Cancel { call, .. }
-            | Self::Reschedule { call, .. }
-            | Self::Requeue { call, .. }
-            | Self::Purge { call, .. }
-            | Self::Pause { call, .. }
-            | Self::Configure { call, .. }
-            | Self::Limit { call, .. } => Some(call),
-            Self::Reserve(reserve) => Some(&mut reserve.call),
-            _ => None,
-        }
+        call_of!(self)
     }
 
     pub(super) fn outcomes(&self) -> &[Outcome] {

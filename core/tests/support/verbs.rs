@@ -23,8 +23,8 @@ macro_rules! verbs {
 }
 
 verbs! {
-    Push PushDelayed PushKeyed PushReplacing PushBatch PushMany Reserve Ack AckWithResult Fail FailAtOnce FailForGood
-    Release ReleaseCounted Extend Cancel CancelKey CancelReserved CancelOnly Reschedule RescheduleReady Requeue PurgeReady
+    Push PushDelayed PushKeyed PushReplacing ReplaceReserved PushBatch PushMany Reserve Ack AckWithResult Fail FailAtOnce FailForGood
+    Release ReleaseCounted Extend Cancel CancelKey CancelReserved CancelOnly Reschedule RescheduleReady Requeue RequeueAll PurgeReady
     PurgeDelayed PurgeReserved PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits
     PutSchedule ChangeSchedule RemoveSchedule PauseSchedule ResumeSchedule Delete
 }
@@ -36,6 +36,8 @@ pub const OF_THE_JOB: &[Verb] = &[Progress];
 #[derive(Default)]
 pub struct Prepared {
     pub job: Option<Job>,
+    /// How many jobs there are, for the verb that asks for their number.
+    pub jobs: u64,
 }
 
 pub fn new_job(id: &str) -> NewJob {
@@ -78,7 +80,10 @@ impl Verb {
 
     /// Does it store something new beside or in place of what is there? A server without memory must refuse it.
     pub fn makes_a_full_server_grow(self) -> bool {
-        matches!(self, Push | PushReplacing | PushDelayed | PushKeyed | PushBatch | PushMany | PutSchedule)
+        matches!(
+            self,
+            Push | PushReplacing | ReplaceReserved | PushDelayed | PushKeyed | PushBatch | PushMany | PutSchedule
+        )
     }
 
     /// Brings a fresh queue to where the verb has something to do.
@@ -103,8 +108,8 @@ impl Verb {
             CancelKey => {
                 queue.push(new_job("a").key("k")).await.unwrap();
             }
-            Ack | Fail | FailForGood | Release | ReleaseCounted | Extend | CancelReserved | PurgeReserved
-            | Progress => {
+            Ack | Fail | FailForGood | Release | ReleaseCounted | Extend | CancelReserved | ReplaceReserved
+            | PurgeReserved | Progress => {
                 queue.push(new_job("a").key("k")).await.unwrap();
                 job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
             }
@@ -116,7 +121,7 @@ impl Verb {
                 queue.push(new_job("a").key("k").result_ttl(in_an_hour())).await.unwrap();
                 job = queue.reserve(&lease(in_an_hour())).await.unwrap().pop();
             }
-            Requeue | PurgeFailed => {
+            Requeue | RequeueAll | PurgeFailed => {
                 queue.push(new_job("a")).await.unwrap();
                 let job = queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0);
                 job.settle(Outcome::FailNow, "no").await.unwrap();
@@ -139,7 +144,7 @@ impl Verb {
                 .await;
             }
         }
-        Prepared { job }
+        Prepared { job, jobs: 1 }
     }
 
     /// Runs the verb through this queue; gives its answer as text, without what differs from run to run.
@@ -163,6 +168,10 @@ impl Verb {
                 let job = new_job("a").key("k").on_duplicate(OnDuplicate::Replace);
                 queue.push(job).await.map(|pushed| format!("{pushed:?}"))
             }
+            ReplaceReserved => {
+                let job = new_job("a").on_duplicate(OnDuplicate::Replace);
+                queue.push(job).await.map(|pushed| format!("{pushed:?}"))
+            }
             PushBatch => {
                 let jobs = (0..20).map(|_| NewJob::new(&json!("s3cr3t-canary")).unwrap()).collect();
                 queue.push_batch(jobs).await.map(|pushed| pushed.len().to_string())
@@ -176,7 +185,7 @@ impl Verb {
                 queue.push_many(jobs, |_| {}).await.map(|summary| format!("{summary:?}"))
             }
             Reserve => {
-                let jobs = queue.reserve(&lease(in_an_hour())).await?;
+                let jobs = queue.reserve(&lease(in_an_hour()).max(10)).await?;
                 Ok(jobs.iter().map(|job| format!("{} {}", job.id(), job.attempt())).collect::<Vec<_>>().join(","))
             }
             Ack => settle(Outcome::Done).await,
@@ -203,6 +212,7 @@ impl Verb {
             Reschedule => queue.reschedule("a", When::Now).await,
             RescheduleReady => queue.reschedule("a", When::After(Millis::from_secs(3600))).await,
             Requeue => queue.requeue(&["a".to_owned()]).await.map(|outcomes| format!("{outcomes:?}")),
+            RequeueAll => queue.requeue_all().await.map(|count| count.to_string()),
             PurgeReady => queue.purge(State::Ready).await.map(|count| count.to_string()),
             PurgeDelayed => queue.purge(State::Delayed).await.map(|count| count.to_string()),
             PurgeReserved => queue.purge(State::Reserved).await.map(|count| count.to_string()),
@@ -221,7 +231,7 @@ impl Verb {
             RemoveSchedule => queue.schedules().remove("a").await.map(|there| there.to_string()),
             PauseSchedule => queue.schedules().pause("a").await.map(|there| there.to_string()),
             ResumeSchedule => queue.schedules().resume("a").await.map(|there| there.to_string()),
-            Delete => queue.delete(1).await.map(|()| String::new()),
+            Delete => queue.delete(prepared.jobs).await.map(|()| String::new()),
             Progress => prepared.job.as_ref().unwrap().progress(0.5, "half").await.map(|()| String::new()),
         }
     }
@@ -230,7 +240,8 @@ impl Verb {
     pub fn calls_before(self) -> usize {
         let reads_first = matches!(
             self,
-            PurgeReady
+            RequeueAll
+                | PurgeReady
                 | PurgeDelayed
                 | PurgeReserved
                 | PurgeFailed
