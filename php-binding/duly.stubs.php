@@ -1896,7 +1896,14 @@ namespace Duly {
      */
     final class Supervision
     {
-        /** Begins without a process. A terminal sends SIGHUP when it goes away. */
+        /**
+         * Begins without a process. A terminal sends SIGHUP when it goes away.
+         *
+         * @param int $processes 1 to 10,000
+         * @param float $grace 0 to 86,400 seconds
+         *
+         * @throws Exception\InvalidArgumentException
+         */
         public function __construct(int $processes, float $grace, bool $hasTerminal)
         {
         }

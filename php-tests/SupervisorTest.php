@@ -613,8 +613,14 @@ final class SupervisorTest extends ServerTestCase
     public function testWrongArgumentsOfASupervisorAreRefused(): void
     {
         $none = static fn (): int => 0;
-        foreach ([[$none, 0], [$none, 10_001], [$none, 1, -1.0], [$none, 1, NAN], [$none, 1, 86_401.0]] as $arguments) {
-            $this->thrownBy(InvalidArgumentException::class, fn () => new Supervisor(...$arguments));
+        $processes = 'a supervisor has 1 to 10000 processes';
+        foreach ([[-1, 0.0], [0, 0.0], [10_001, 0.0]] as $wrong) {
+            $error = $this->thrownBy(InvalidArgumentException::class, fn () => new Supervisor($none, ...$wrong));
+            self::assertStringContainsString($processes, $error->getMessage());
+        }
+        foreach ([-1.0, NAN, INF, 86_401.0] as $grace) {
+            $error = $this->thrownBy(InvalidArgumentException::class, fn () => new Supervisor($none, 1, $grace));
+            self::assertStringContainsString('grace', $error->getMessage());
         }
     }
 

@@ -257,9 +257,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"command": []}, "command must be a list of texts"),
     ({"command": [5]}, "command must be a list of texts"),
     ({"processes": 0}, "processes must be a whole number"),
-    ({"processes": True}, "processes must be a whole number"),
-    ({"grace": -1}, "the grace must be 0 to 86400 seconds"),
-    ({"grace": "5"}, "the grace must be 0 to 86400 seconds"),
+    ({"processes": 10_001}, "processes must be a whole number from 1 to 10000"),
+    ({"processes": True}, "processes must be an int, not bool"),
+    ({"grace": -1}, "grace: seconds must be 0 or more"),
+    ({"grace": "5"}, "grace must be seconds"),
+    ({"grace": timedelta(days=1, seconds=1)}, "a supervisor's grace is at most 24 h"),
 ]
 
 

@@ -67,6 +67,7 @@ pub use run_words::{outcome_of, words_of};
 
 use self::prefetch::MOST_AHEAD;
 
+use crate::process::supervise::LONGEST_GRACE;
 use crate::queue::{Client, DEFAULT_LEASE, MAX_WEIGHT, Selection, check_lease};
 use crate::schedule::OwnSchedules;
 use crate::value::error::Error;
@@ -77,7 +78,6 @@ use crate::value::time::Millis;
 pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
 /// The most handlers of one worker that run at once.
 pub const MAX_CONCURRENCY: usize = 10_000;
-const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 /// Shorter leases could not be renewed in time.
 const SHORTEST_LEASE: Duration = Duration::from_millis(100);
 

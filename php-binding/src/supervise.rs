@@ -1,11 +1,15 @@
 //! `Duly\Supervision`: what `Duly\Supervisor` asks about its worker processes.
 
+use duly::Millis;
 use duly::blocking::process;
 use duly::blocking::supervision::{self, SupervisorSettings};
 use ext_php_rs::convert::IntoZval;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::Zval;
+
+use crate::convert::named;
+use crate::error::Fault;
 
 /// What a supervisor of worker processes does next. Internal.
 #[php_class]
@@ -16,12 +20,15 @@ pub struct Supervision(supervision::Supervision);
 #[php_impl]
 impl Supervision {
     /// For so many processes; `hasTerminal`: started in a terminal, which sends SIGHUP when it goes away.
-    pub fn __construct(processes: u32, grace: f64, hasTerminal: bool) -> Self {
-        let mut settings = SupervisorSettings::default();
-        settings.processes = processes as usize;
-        settings.grace = process::span(grace);
-        settings.has_terminal = hasTerminal;
-        Self(supervision::Supervision::new(settings))
+    pub fn __construct(processes: i64, grace: f64, hasTerminal: bool) -> PhpResult<Self> {
+        let begin = || -> Result<Self, Fault> {
+            let mut settings = SupervisorSettings::default();
+            settings.processes = usize::try_from(processes).unwrap_or_default();
+            settings.grace = Millis::from_seconds(grace).map_err(|error| named("grace", &error))?.to_duration();
+            settings.has_terminal = hasTerminal;
+            Ok(Self(supervision::Supervision::new(settings)?))
+        };
+        Ok(begin()?)
     }
 
     /// How many seconds a handler may go on after it was interrupted, before its process ends.

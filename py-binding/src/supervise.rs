@@ -1,8 +1,11 @@
 //! `duly._core.Supervision`: what `duly.supervisor` asks about its worker processes.
 
 use duly::blocking::process;
-use duly::blocking::supervision::{self, OnExit, SupervisorSettings};
+use duly::blocking::supervision::{self, MAX_PROCESSES, OnExit, SupervisorSettings};
 use pyo3::prelude::*;
+
+use crate::convert;
+use crate::error::Failure;
 
 /// What a supervisor of worker processes does next; it starts them and sends the signals itself.
 ///
@@ -18,14 +21,19 @@ impl Supervision {
     /// start again when a file has changed.
     #[new]
     #[pyo3(signature = (processes, *, grace, has_terminal, await_changes))]
-    fn new(processes: usize, grace: f64, has_terminal: bool, await_changes: bool) -> Self {
+    fn new(
+        processes: &Bound<'_, PyAny>,
+        grace: &Bound<'_, PyAny>,
+        has_terminal: bool,
+        await_changes: bool,
+    ) -> Result<Self, Failure> {
         let mut settings = SupervisorSettings::default();
-        settings.processes = processes;
-        settings.grace = process::span(grace);
+        settings.processes = convert::whole("processes", processes, 1..=MAX_PROCESSES as u64)?;
+        settings.grace = convert::duration("grace", grace)?;
         settings.has_terminal = has_terminal;
         settings.has_loaded = true;
         settings.await_changes = await_changes;
-        Self(supervision::Supervision::new(settings))
+        Ok(Self(supervision::Supervision::new(settings)?))
     }
 
     /// Return the seconds that a handler may go on after it was interrupted, before its process ends.

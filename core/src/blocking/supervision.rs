@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::process::host;
 use crate::process::supervise::Supervised;
-pub use crate::process::supervise::{OnExit, OnSignal, SupervisorSettings};
+pub use crate::process::supervise::{MAX_PROCESSES, OnExit, OnSignal, SupervisorSettings};
+use crate::value::error::Error;
 
 /// What a supervisor of worker processes does next; it starts them and sends the signals itself. A slot is one of its processes
 /// and those that take its place.
@@ -17,8 +18,11 @@ pub struct Supervision {
 
 impl Supervision {
     /// Begins without a process: ask [`start`](Self::start).
-    pub fn new(settings: SupervisorSettings) -> Self {
-        Self { began: Instant::now(), supervised: Mutex::new(Supervised::new(settings)) }
+    ///
+    /// Errors: `InvalidArgument` for a number of processes or a grace that is out of range.
+    pub fn new(settings: SupervisorSettings) -> Result<Self, Error> {
+        settings.check()?;
+        Ok(Self { began: Instant::now(), supervised: Mutex::new(Supervised::new(settings)) })
     }
 
     /// A slot whose process is to be started now. To be asked until there is none.

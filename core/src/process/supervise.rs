@@ -13,6 +13,13 @@ pub use exit::PATIENCE;
 use exit::{AfterExit, Exit, LastWord, Others, STOP_SIGNALS};
 pub(crate) use exit::{STUCK, exit_code};
 
+use crate::value::error::Error;
+
+/// The most processes that one supervisor keeps.
+pub const MAX_PROCESSES: usize = 10_000;
+/// The longest time that jobs may go on after a signal.
+pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
+
 /// At these all processes are replaced, one by one: a fresh one has the new code, and opens its log files anew.
 const RELOAD_SIGNALS: [i32; 2] = [libc::SIGHUP, libc::SIGUSR2];
 /// The pause when the system gives no process.
@@ -24,9 +31,9 @@ const NEVER: Duration = Duration::MAX;
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct SupervisorSettings {
-    /// How many processes it keeps, 1 or more.
+    /// How many processes it keeps, 1 to [`MAX_PROCESSES`].
     pub processes: usize,
-    /// How long the jobs that run may go on after a signal. A process may say that it takes longer.
+    /// How long the jobs that run may go on after a signal, at most 24 h. A process may say that it takes longer.
     pub grace: Duration,
     /// It was started in a terminal, which sends SIGHUP when it goes away.
     pub has_terminal: bool,
@@ -34,6 +41,18 @@ pub struct SupervisorSettings {
     pub has_loaded: bool,
     /// The program's code is being written: a change of it starts the processes again.
     pub await_changes: bool,
+}
+
+impl SupervisorSettings {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !(1..=MAX_PROCESSES).contains(&self.processes) {
+            return Err(Error::invalid(format!("a supervisor has 1 to {MAX_PROCESSES} processes")));
+        }
+        if self.grace > LONGEST_GRACE {
+            return Err(Error::invalid("a supervisor's grace is at most 24 h"));
+        }
+        Ok(())
+    }
 }
 
 /// The processes of a supervisor and what is to be done about them. Times are since its start.

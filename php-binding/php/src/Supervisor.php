@@ -70,12 +70,6 @@ final class Supervisor
                 throw new UnsupportedException("a supervisor needs PHP's pcntl and posix: there is no {$function}");
             }
         }
-        if ($processes < 1 || $processes > 10_000) {
-            throw new InvalidArgumentException('processes must be 1 to 10000');
-        }
-        if (!($grace >= 0.0 && $grace <= 86_400.0)) {
-            throw new InvalidArgumentException('the grace must be 0 to 86400 seconds');
-        }
         $this->child = $child(...);
         $this->say = $log === null ? static fn (string $line) => Log::write("duly: {$line}") : $log(...);
         $hasTerminal = defined('STDIN') && is_resource(STDIN) && posix_isatty(STDIN);

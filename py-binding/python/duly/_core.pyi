@@ -1898,7 +1898,9 @@ class Supervision:
     A slot is one of its processes and those that take its place.
     """
 
-    def __new__(cls, processes: int, *, grace: float, has_terminal: bool, await_changes: bool) -> Supervision:
+    def __new__(
+        cls, processes: int, *, grace: float | timedelta, has_terminal: bool, await_changes: bool
+    ) -> Supervision:
         """Begin without a process, in a supervisor that has loaded the app itself.
 
         `has_terminal`: it was started in a terminal, which sends SIGHUP when it goes away. `await_changes`: processes

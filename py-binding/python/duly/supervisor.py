@@ -44,8 +44,6 @@ STOPS = SIGNALS
 _LOOK_S = 0.5
 """How often it looks at source files, with `reload`."""
 _LONGEST_SLEEP_S = 3600.0
-_LONGEST_GRACE_S = 86_400
-_MOST_PROCESSES = 10_000
 
 
 @dataclass
@@ -91,7 +89,7 @@ class Supervisor:
 
         Args:
             command: the program and its arguments, such as `[sys.executable, "worker.py"]`.
-            processes: how many of them, 1 or more.
+            processes: how many of them, 1 to 10,000.
             grace: how long running handlers may go on after a signal, in seconds or as a timedelta, at most 24 h: at
                 least that of the workers. Default: 30 s.
             reload: for development: start all again when a Python file below the current folder changes. Default:
@@ -105,16 +103,11 @@ class Supervisor:
         if not hasattr(signal, "pthread_sigmask"):
             raise UnsupportedError("a supervisor does not run on this system (Windows): use Linux, macOS or WSL")
         self._command = _checked(command)
-        if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
-            raise InvalidArgumentError(f"processes must be a whole number from 1 to {_MOST_PROCESSES}")
+        self._supervision = Supervision(processes, grace=grace, has_terminal=os.isatty(0), await_changes=reload)
         self._children: dict[int, _Child] = {}  # by their slots
         self._sources = _sources() if reload else None
         self._signals: list[int] = []
         self._has_started = False
-        seconds = grace.total_seconds() if isinstance(grace, timedelta) else grace
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= _LONGEST_GRACE_S:
-            raise InvalidArgumentError("the grace must be 0 to 86400 seconds")
-        self._supervision = Supervision(processes, grace=seconds, has_terminal=os.isatty(0), await_changes=reload)
 
     def run(self) -> int:
         """Run until a signal stops it; return the exit status: the largest with which a process ended after the stop.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::value::error::ErrorKind;
 
 const TERM: i32 = libc::SIGTERM;
 const KILL: i32 = libc::SIGKILL;
@@ -222,4 +223,13 @@ fn code_that_has_changed_starts_all_again_at_once() {
     assert_eq!(all.ended(0, 2, at(3602.0), 1.0), OnExit::Await);
     assert_eq!(all.signal(HUP, at(3603.0)), OnSignal::Reload);
     start(&mut all, 0, 3603.0);
+}
+
+#[test]
+fn a_supervisor_has_one_to_ten_thousand_processes_and_at_most_a_day_of_grace() {
+    let check = |processes, grace| SupervisorSettings { grace: at(grace), ..settings(processes) }.check();
+    assert!(check(1, 0.0).is_ok() && check(10_000, 86_400.0).is_ok());
+    for (processes, grace) in [(0, 1.0), (10_001, 1.0), (1, 86_400.1)] {
+        assert_eq!(check(processes, grace).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
 }
