@@ -126,6 +126,20 @@ def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> 
     assert "the system gives no process, trying again: [Errno 24] too many open files" in err
 
 
+def test_a_program_with_very_many_open_files_supervises_too(program: Start) -> None:
+    code = """
+    import os, resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    files = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
+"""
+    child = "print('there', flush=True)\nwhile not came: time.sleep(0.01)"
+    supervised = program(SUPERVISE + code + f"    supervise({child!r}, 1, 60)\n")
+    assert supervised.line() == "there"
+    supervised.process.send_signal(signal.SIGTERM)
+    status, _, err = supervised.end()
+    assert status == 0, err
+
+
 def test_what_does_not_end_after_a_second_signal_is_killed_soon(program: Start) -> None:
     child = "print('there', flush=True)\nwhile True: signal.pause()"
     supervised = program(SUPERVISE + f"    supervise({child!r}, 1, 3600)\n")

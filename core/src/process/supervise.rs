@@ -262,7 +262,9 @@ impl Supervised {
         }
         for (number, slot) in self.slots.iter_mut().enumerate() {
             slot.start_at = now;
-            if let Some(process) = &mut slot.process {
+            if let Some(process) = &mut slot.process
+                && process.asked.is_none()
+            {
                 process.asked = Some(now);
                 self.signals.push((number, libc::SIGTERM));
             }
@@ -307,12 +309,17 @@ impl Supervised {
     }
 
     fn stop(&mut self, signal: i32, now: Duration) {
+        let is_first = self.asked.is_none();
         self.asked = match self.asked {
             None => Some((now, None)),
             Some((first, second)) => Some((first, second.or(Some(now)))),
         };
         for (number, slot) in self.slots.iter().enumerate() {
             if let Some(process) = &slot.process {
+                // A process that a reload has asked to end would take it for the second signal, which ends its grace.
+                if is_first && process.asked.is_some() {
+                    continue;
+                }
                 // A process that is still starting handles none yet, and by SIGQUIT it would dump its core.
                 self.signals.push((number, if process.is_ready { signal } else { libc::SIGTERM }));
             }

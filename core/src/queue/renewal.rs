@@ -76,8 +76,9 @@ async fn renew(job: Arc<Job>, part: Part, lease: Duration) {
                 return;
             }
             next = Instant::now() + lease / 3;
-            // An outage is not the end of a lease: whoever holds it when the server is back goes on.
-            match part.extend_leases_until(&held, lease, &Error::is_transient).await {
+            // An outage is not the end of a lease: whoever holds it when the server is back goes on. A job that is held was reserved,
+            // so the server has let this client in before.
+            match part.extend_leases_until(&held, lease, &Error::is_of_the_server).await {
                 Ok(kept) if kept.first() == Some(&true) => {}
                 Ok(_) if !job.is_being_settled() => return job.settling().lost(),
                 _ => return,

@@ -273,6 +273,22 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         self.kind.is_transient()
     }
+
+    /// May somebody mend it at the server, or between, without a word to the program? Whoever has worked with the server before waits
+    /// until it is mended.
+    pub(crate) fn is_of_the_server(&self) -> bool {
+        self.is_transient()
+            || matches!(
+                self.kind,
+                ErrorKind::AuthenticationFailed
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::EvictionPolicy
+                    | ErrorKind::Unsupported
+                    | ErrorKind::Embedded
+                    // The server is of another kind now: with or without TLS, in a cluster.
+                    | ErrorKind::WrongServer
+            )
+    }
 }
 
 impl fmt::Display for Error {

@@ -281,7 +281,7 @@ impl Outcome {
             Self::Done => Next::Ack,
             Self::Release { after, counted: false } => Next::ReleaseAfter(after.min(MAX_DELAY)),
             Self::Release { after, counted: true } => {
-                Next::RetryAfter { after: after.min(MAX_DELAY), attempts: counted_up }
+                Next::RetryAfter { after: after.clamp(least_pause(counted_up), MAX_DELAY), attempts: counted_up }
             }
             Self::FailNow => Next::Failed { attempts: counted_up },
             Self::Retry { after, counted: false } => {

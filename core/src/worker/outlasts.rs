@@ -23,30 +23,15 @@ impl Past {
 
     /// May a call that failed like this go well later?
     pub(super) fn calls_again(&self, error: &Error) -> bool {
-        error.is_transient() || (self.called.load(Ordering::Relaxed) && is_of_the_server(error))
+        error.is_transient() || (self.called.load(Ordering::Relaxed) && error.is_of_the_server())
     }
 
     /// The same for a wait for wake-ups. Whoever may call may lack the permission to wait.
     pub(super) fn waits_again(&self, error: &Error) -> bool {
         let of_waits = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported);
         let went_well = if of_waits { &self.waited } else { &self.called };
-        error.is_transient() || (went_well.load(Ordering::Relaxed) && is_of_the_server(error))
+        error.is_transient() || (went_well.load(Ordering::Relaxed) && error.is_of_the_server())
     }
-}
-
-/// May somebody mend it at the server, or between, without a word to the worker?
-pub(super) fn is_of_the_server(error: &Error) -> bool {
-    error.is_transient()
-        || matches!(
-            error.kind(),
-            ErrorKind::AuthenticationFailed
-                | ErrorKind::PermissionDenied
-                | ErrorKind::EvictionPolicy
-                | ErrorKind::Unsupported
-                | ErrorKind::Embedded
-                // The server is of another kind now: with or without TLS, in a cluster.
-                | ErrorKind::WrongServer
-        )
 }
 
 #[cfg(test)]

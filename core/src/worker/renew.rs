@@ -11,7 +11,6 @@ use tokio::task::JoinSet;
 
 use super::appetite::Appetite;
 use super::desk::{Desk, Outage};
-use super::outlasts::is_of_the_server;
 use crate::queue::{MAX_BATCH, MAX_LEASE, OtherConnections, Part};
 use crate::value::error::Error;
 
@@ -63,7 +62,7 @@ async fn of_queue(
             // call is answered, not when there is nothing left to renew.
             let keep_trying = |error: &Error| {
                 // No earlier success is asked for, as elsewhere: a worker that holds leases has had one.
-                let goes_on = is_of_the_server(error);
+                let goes_on = error.is_of_the_server();
                 if goes_on {
                     has_failed.store(true, Ordering::Relaxed);
                     outage.failed(error);
@@ -115,5 +114,5 @@ async fn renew_beside(
         Some(other) => other,
         None => beside.insert(others.queue(queue)?),
     };
-    other.extend_leases_until(held, lease, &is_of_the_server).await
+    other.extend_leases_until(held, lease, &Error::is_of_the_server).await
 }

@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 
 use super::desk::Desk;
 use super::event::WorkerEvent;
-use super::outlasts::is_of_the_server;
 use crate::connection::Backoff;
 use crate::queue::Client;
 use crate::schedule::{OwnSchedules, Schedules};
@@ -81,7 +80,7 @@ impl AtStart {
 /// A worker that goes on after an outage is not ended by a password that is being changed, or a permission that was taken away: see
 /// `outlasts.rs`. What is wrong with the schedules themselves ends it at any time.
 fn is_cured_by_waiting(error: &Error, waits: bool) -> bool {
-    error.is_transient() || (waits && is_of_the_server(error))
+    error.is_transient() || (waits && error.is_of_the_server())
 }
 
 #[cfg(test)]

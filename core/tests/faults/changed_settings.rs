@@ -237,3 +237,26 @@ async fn what_ends_a_new_client_is_an_outage_for_one_that_has_worked() {
         join_all(met.map(|(change, who)| is_ridden_out(change, who))).await.into_iter().flatten().collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_is_renewed_outlasts_what_ends_a_new_client() {
+    join_all(ALL.map(|change| async move {
+        let server = Server::start();
+        server.redis_cli(&["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:*", "&*", "+@all"]);
+        let client = server.builder().username("u").password("s3cr3t").build().unwrap();
+        let queue = client.queue("orders").unwrap();
+        queue.push(NewJob::new(&1).unwrap().id("a")).await.unwrap();
+        let lease = Duration::from_secs(3);
+        let jobs = queue.reserve(&ReserveOptions::new().lease(lease)).await.unwrap();
+        let _renewal = jobs[0].renew(lease).unwrap();
+        let before = change.refused(&server);
+        change.make(&server);
+        eventually("the renewal is refused", || async { change.refused(&server) >= before + 2 }).await;
+        let ends = || server.redis_cli(&["ZSCORE", "duly:{orders}:reserved", "a"]);
+        let ended = ends();
+        undo(&server);
+        eventually(&format!("it is renewed behind {change:?}"), || async { ends() != ended }).await;
+        jobs[0].ack().await.unwrap();
+    }))
+    .await;
+}

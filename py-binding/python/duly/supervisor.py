@@ -7,6 +7,7 @@ those processes.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import select
 import signal
@@ -126,8 +127,7 @@ class Supervisor:
                 while (slot := self._supervision.start()) is not None:
                     self._start(slot)
                 self._send()
-                lines = [child.line for child in self._children.values() if child.speaks]
-                select.select([wakeup, *lines], [], [], self._sleep())
+                _wait([wakeup, *(child.line for child in self._children.values() if child.speaks)], self._sleep())
                 with _ignored(BlockingIOError):
                     os.read(wakeup, 4096)
                 for slot, child in self._children.items():
@@ -230,6 +230,14 @@ class Supervisor:
                 child.process.terminate()
             os.close(read)
             os.close(write)
+
+
+def _wait(descriptors: Sequence[int], seconds: float | None) -> None:
+    """Wait until one can be read. Not by `select`: that takes none from 1,024 on."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    poll.poll(None if seconds is None else math.ceil(seconds * 1000))
 
 
 def _start(command: Sequence[str], holds_signals: bool) -> tuple[subprocess.Popen[bytes], int]:

@@ -192,7 +192,7 @@ fn a_stop_ends_a_reload() {
     assert_eq!(all.signal(HUP, at(60.0)), OnSignal::Reload);
     assert_eq!(all.signals(at(60.0)), [(0, TERM)]);
     assert_eq!(all.signal(TERM, at(61.0)), OnSignal::Stop);
-    assert_eq!(all.signals(at(61.0)), [(0, TERM), (1, TERM)]);
+    assert_eq!(all.signals(at(61.0)), [(1, TERM)], "the first has its grace from the reload on");
     assert_eq!(all.signal(HUP, at(62.0)), OnSignal::Ignore);
     all.code_changed(at(62.0));
     assert_eq!(all.signals(at(62.0)), []);
@@ -206,7 +206,9 @@ fn a_terminal_that_goes_away_stops_all() {
     assert_eq!(all.signal(libc::SIGUSR2, at(60.0)), OnSignal::Reload);
     assert_eq!(all.signals(at(60.0)), [(0, TERM)]);
     assert_eq!(all.signal(HUP, at(60.0)), OnSignal::Stop);
-    assert_eq!(all.signals(at(60.0)), [(0, TERM), (1, TERM)]);
+    assert_eq!(all.signals(at(60.0)), [(1, TERM)]);
+    assert_eq!(all.signal(TERM, at(61.0)), OnSignal::StopAgain);
+    assert_eq!(all.signals(at(61.0)), [(0, TERM), (1, TERM)]);
 }
 
 #[test]

@@ -104,6 +104,9 @@ fn handlers_overrule_the_policy() {
     let counted = Outcome::Release { after: minute, counted: true };
     assert_eq!(next(counted, 9), Next::RetryAfter { after: minute, attempts: 10 });
     assert_eq!(next(counted, u32::MAX), Next::RetryAfter { after: minute, attempts: u32::MAX });
+    let at_once = Outcome::Release { after: Millis::ZERO, counted: true };
+    assert_eq!(next(at_once, 9), Next::RetryAfter { after: Millis::ZERO, attempts: 10 });
+    assert_eq!(next(at_once, 10), Next::RetryAfter { after: Millis::from_secs(1), attempts: 11 });
     let asked = Outcome::Retry { after: Some(minute), counted: true };
     assert_eq!(next(asked, 4), Next::RetryAfter { after: minute, attempts: 5 });
     assert_eq!(next(asked, 5), Next::Failed { attempts: 6 });
