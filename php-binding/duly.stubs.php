@@ -2231,6 +2231,11 @@ namespace Duly {
         {
         }
 
+        /** Whether a handler has called a function whose effect is to end with its run, since this was asked before. */
+        public static function touched(): bool
+        {
+        }
+
         /** Clears an alarm that `pcntl_alarm` may have set since the last call of this. */
         public static function clearAlarm(): void
         {

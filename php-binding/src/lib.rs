@@ -111,6 +111,6 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
     );
     methods.set();
     words::register();
-    worker::pcntl::watch();
+    worker::watched::watch();
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! `Duly\WorkerEngine`: the engine of `Duly\Worker`, which is PHP. The engine's threads never call PHP; the worker pulls.
 
 pub mod events;
-pub mod pcntl;
 mod waiting;
 mod watchdog;
+pub mod watched;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ use crate::job::{Changes, Job, error_text, failure, wait_of};
 use crate::schedules::own_schedules;
 use crate::select;
 use events::FailedJobs;
-use pcntl::Since;
 use waiting::{UntilEvent, Waits};
 use watchdog::Watchdog;
+use watched::Since;
 
 /// Fetches ahead, renews leases and settles on a native thread, for one process that runs one job at a time. Internal.
 #[php_class]
@@ -205,7 +205,7 @@ impl WorkerEngine {
         let Some(inner) = self.called() else { return Ok(None) };
         let next = || -> Result<Option<Job>, Fault> {
             inner.done()?;
-            if pcntl::SIGPROCMASK.was_called(Since::Next) {
+            if watched::SIGPROCMASK.was_called(Since::Next) {
                 inner.watchdog.let_signals_through(); // also while there is nothing to run
             }
             if inner.watchdog.has_events() {
@@ -404,10 +404,16 @@ impl WorkerEngine {
         self.inner().is_none_or(|inner| inner.engine.is_stopping())
     }
 
+    /// Has a handler called a function whose effect is to end with its run, since this was asked before? True the first time, and where
+    /// nobody can know.
+    pub fn touched() -> bool {
+        watched::was_any_called()
+    }
+
     /// Takes back what a handler may have done to its alarm since the last call of this; PHP has no handler for SIGALRM then.
     pub fn clear_alarm() {
         // Both are asked: each notes that.
-        if pcntl::ALARM.was_called(Since::ClearAlarm) | pcntl::SIGPROCMASK.was_called(Since::ClearAlarm) {
+        if watched::ALARM.was_called(Since::ClearAlarm) | watched::SIGPROCMASK.was_called(Since::ClearAlarm) {
             watchdog::clear_alarm();
         }
     }

@@ -21,13 +21,10 @@ final class Handlers
     public array $onFailure = [];
     /** @var list<callable> */
     public array $onFailed = [];
-    /** @var array<string, callable> */
+    /** @var array<string, array{callable, bool}> by their names, and whether each takes the data by reference */
     private array $handlers = [];
-    /** @var array<string, bool> whether the handler takes the data by reference */
-    private array $takesReference = [];
-    /** @var ?callable of the jobs for whose name there is no handler */
-    private $otherwise = null;
-    private bool $otherwiseTakesReference = false;
+    /** @var ?array{callable, bool} of the jobs for whose name there is no handler */
+    private ?array $otherwise = null;
 
     /** @param callable $handler of the jobs of this name; of those without one, if it is empty */
     public function handle(string $name, callable $handler): void
@@ -38,8 +35,7 @@ final class Handlers
             throw new InvalidArgumentException("there is a handler for {$named} already: a name has one handler");
         }
         Misuse::refuseGenerator("the handler for {$named}", $handler);
-        $this->handlers[$name] = $handler;
-        $this->takesReference[$name] = Misuse::takesReference($handler);
+        $this->handlers[$name] = [$handler, Misuse::takesReference($handler)];
     }
 
     /** @param callable $handler of the jobs for whose name there is no handler */
@@ -49,8 +45,7 @@ final class Handlers
             throw new InvalidArgumentException('there is a handler for all other names already: a worker has one');
         }
         Misuse::refuseGenerator('the handler for all other names', $handler);
-        $this->otherwise = $handler;
-        $this->otherwiseTakesReference = Misuse::takesReference($handler);
+        $this->otherwise = [$handler, Misuse::takesReference($handler)];
     }
 
     /** @param 'before'|'after'|'onFailure'|'onFailed' $kind */
@@ -68,19 +63,15 @@ final class Handlers
     }
 
     /**
-     * Gives the handler of the jobs of this name.
+     * Gives the handler of the jobs of this name, and whether it takes the data by reference.
+     *
+     * @return array{callable, bool}
      *
      * @throws Retry there is none: a worker that has one may get the job, during a deployment
      */
-    public function of(?string $name): callable
+    public function of(?string $name): array
     {
         return $this->handlers[$name ?? ''] ?? $this->otherwise ?? throw self::noHandler($name);
-    }
-
-    /** Whether the handler of the jobs of this name takes the data by reference. */
-    public function takesReference(?string $name): bool
-    {
-        return $this->takesReference[$name ?? ''] ?? $this->otherwiseTakesReference;
     }
 
     private static function noHandler(?string $name): Retry

@@ -89,15 +89,14 @@ final class Runs
                     $given = $job;
                 }
                 $this->run->phase = Run::HANDLER;
-                $name = $job->name;
-                $handler = $this->handlers->of($name);
-                if ($this->handlers->takesReference($name)) {
+                [$handler, $takesReference] = $this->handlers->of($job->name);
+                if ($takesReference) {
                     $data = $job->data();
                     $result = $handler($data, $given);
                 } else {
                     $result = $handler($job->data(), $given); // of which nobody else holds a copy
                 }
-                $isSettled = $engine->keep(Misuse::refuseUnrun('the handler', $result));
+                $isSettled = $engine->keep($result === null ? null : Misuse::refuseUnrun('the handler', $result));
             } finally {
                 $this->interruptible = false;
                 $scope?->detach();
@@ -113,8 +112,12 @@ final class Runs
             return false; // a process that the handler has forked: the job is its parent's
         }
         $this->run->isDone = true;
-        $this->letGoOfRun($result, $data, $given, $job);
-        $this->worked($engine, $job);
+        if ($result !== null || $data !== null || $given !== $job) {
+            $this->letGoOfRun($result, $data, $given, $job);
+        }
+        if ($this->logDone || $this->handlers->after !== []) {
+            $this->worked($engine, $job);
+        }
         if ($isSettled) {
             $this->logSaid($job);
         }

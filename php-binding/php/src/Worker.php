@@ -377,8 +377,10 @@ final class Worker
         $memory = $this->memory === null ? PHP_INT_MAX : $this->memory * 1024 * 1024;
         while (!$this->stopAsked) {
             // The wait for the next run, and that, begin as the first did.
-            $leftovers->clear();
-            $signals->arm();
+            if (WorkerEngine::touched()) {
+                $leftovers->clear();
+                $signals->arm();
+            }
             // Ends the run before, too.
             $job = $engine->next(self::LONGEST_WAIT_S);
             if ($job === null) {
