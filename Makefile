@@ -15,7 +15,7 @@ build: setup ## the engine, the Python module in .venv, the PHP extension in bui
 demo: build ## a PHP request closes an order in a Python worker, for real; ARGS=thinkphp: a controller of ThinkPHP pushes
 	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python -m demo.run $(ARGS)
 
-check: setup ## format, lint and types in every language, without a server or a build of the skins
+check: setup ## format and lint in every language, types of Rust and Python, without a server or a build of the skins
 	@./tools/test.sh --check "$(ARGS)"
 
 unit: setup ## the Rust units that need no server: seconds

@@ -1533,8 +1533,8 @@ namespace Duly {
         }
 
         /**
-         * Sets what the topic keeps at most, from the next message on. What goes beyond is removed; a subscription that
-         * had not read it is cut off.
+         * Sets how many messages the topic keeps, and for how long, from the next message on. Older ones are removed. A
+         * subscription that had not read all of them is cut off.
          *
          * @param int|float|null $age how many seconds messages are kept, 1 to 315,360,000 (10 years). Default: 604,800
          *     (7 days)
@@ -1935,7 +1935,7 @@ namespace Duly {
 
         /**
          * Notes how the process of this slot has ended; returns what that means, and the seconds until another process
-         * takes its place.
+         * starts in its slot.
          *
          * @param int $status its exit code, or the negative number of the signal that killed it
          *

@@ -345,8 +345,8 @@ final class ConformanceTest extends TestCase
         );
         if (is_array($expected)) {
             $unless(is_array($found) && count($found) === count($expected));
-            foreach ($expected as $place => $one) {
-                $this->match($one, $found[$place], "{$where}[{$place}]");
+            foreach ($expected as $index => $one) {
+                $this->match($one, $found[$index], "{$where}[{$index}]");
             }
         } elseif (!$expected instanceof \stdClass) {
             $unless($isNumber($expected) && $isNumber($found) ? $expected == $found : $expected === $found);

@@ -153,14 +153,14 @@ final class ConversionTest extends ServerTestCase
             '$queue->pushMany((function () { yield new Duly\NewJob(1); exit(7); })());',
             '$queue->pushMany((function () { ini_set("memory_limit", "16M"); yield str_repeat("x", 64 << 20); })());',
         ];
-        foreach ($calls as $place => $call) {
+        foreach ($calls as $index => $call) {
             $program = $this->program('
                 $queue = $client->queue("q");
                 register_shutdown_function(function () use ($queue) { say("ready: " . $queue->counts()->ready); });
                 ' . $call . '
                 say("not reached");
             ');
-            self::assertSame($place === 2 ? 255 : 7, $program->end(), $program->said());
+            self::assertSame($index === 2 ? 255 : 7, $program->end(), $program->said());
             self::assertStringEndsWith("ready: 0\n", $program->said());
             self::assertStringNotContainsString('not reached', $program->said());
         }

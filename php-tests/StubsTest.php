@@ -132,8 +132,8 @@ final class StubsTest extends TestCase
         ), $where);
         $this->compareTypes($real->getReturnType(), $stub->getReturnType(), "{$where}, what it returns");
         self::assertSame($real->getNumberOfParameters(), $stub->getNumberOfParameters(), $where);
-        foreach ($real->getParameters() as $place => $parameter) {
-            $other = $stub->getParameters()[$place];
+        foreach ($real->getParameters() as $index => $parameter) {
+            $other = $stub->getParameters()[$index];
             $at = "{$where}, \${$parameter->name}";
             self::assertSame($parameter->name, $other->name, $at);
             self::assertSame($parameter->isOptional(), $other->isOptional(), $at);

@@ -43,7 +43,7 @@ def what_is_missing() -> str | None:
 
 
 class Worker:
-    """One place of the fleet: a process, and the next one when that has ended.
+    """One slot of the fleet: a process, and the next one when that has ended.
 
     It notes its runs on `server`, which also has its work unless `urls` say otherwise: each process takes the next one.
     """
@@ -119,7 +119,7 @@ class Worker:
 class Fleet:
     """Workers to which things happen at random; the same things for the same seed, though not at the same moments.
 
-    Where URLs are given, the work is behind them: each place begins with another one, and each process takes the next.
+    Where URLs are given, the work is behind them: each slot begins with another one, and each process takes the next.
     """
 
     def __init__(
@@ -137,8 +137,8 @@ class Fleet:
         self.faults: Counter[str] = Counter()
         urls = urls or [server.url]
         self.workers = []
-        for place, what in enumerate(COMMANDS):
-            first = place % len(urls)
+        for slot, what in enumerate(COMMANDS):
+            first = slot % len(urls)
             self.workers.append(Worker(what, server, folder / f"{what}.log", *urls[first:], *urls[:first]))
         self._next_fault = time.monotonic() + 1
 

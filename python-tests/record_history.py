@@ -93,8 +93,8 @@ class _Producer:
     def __call__(self, chance: random.Random, queue: duly.Queue) -> None:
         job = f"j{next(self._ids)}"
         delay = chance.choice([0.0, 0.0, chance.uniform(0, 0.5)])
-        place = chance.randrange(KEYS)
-        key = self._keys[place] if chance.random() < 0.5 else None
+        index = chance.randrange(KEYS)
+        key = self._keys[index] if chance.random() < 0.5 else None
         new = duly.NewJob(
             {"n": job},
             id=job,
@@ -112,7 +112,7 @@ class _Producer:
         except duly.DulyTimeoutError:
             self._recorder.note("push", job, start, ok=None, delay=delay, key=key, replaced=holder)
             # Nobody knows any more which job has this key.
-            self._keys[place] = f"k{next(self._ids)}"
+            self._keys[index] = f"k{next(self._ids)}"
             return
         assert summary.ids is not None
         if summary.duplicates:

@@ -255,8 +255,8 @@ def match(expected: Any, found: Any, where: str) -> None:
         unless(same_type and (is_number or type(expected) is type(found)) and expected == found)
     elif isinstance(expected, list):
         unless(isinstance(found, list) and len(found) == len(expected))
-        for place, (one, other) in enumerate(zip(expected, found, strict=True)):
-            match(one, other, f"{where}[{place}]")
+        for index, (one, other) in enumerate(zip(expected, found, strict=True)):
+            match(one, other, f"{where}[{index}]")
     elif isinstance(found, str):
         unless(expected.keys() == {"contains"} and expected["contains"] in found)
     elif isinstance(found, (int, float)) and not isinstance(found, bool):

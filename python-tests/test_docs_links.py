@@ -81,7 +81,7 @@ def shape(text: str) -> Iterator[str]:
 
 
 def said(text: str) -> Counter[str]:
-    """Count what is the same in every language: code, and what pages and places are linked."""
+    """Count what is the same in every language: code, and which pages and headings are linked."""
     prose = FENCE.sub("", text)
     links = (link.replace(".zh-CN", "").partition("#")[0] for link in LINK.findall(prose))
     return Counter(re.findall(r"`[^`\n]+`", prose)) + Counter(f"-> {Path(link).name}" for link in links if link)

@@ -45,6 +45,8 @@ CODE = (
 )
 # A row of a table: its number, such as X10a, and its last cell.
 ROW = re.compile(r"^\| ([A-Z])(\d+)([a-z]?) \|(?:.*)\| (.*) \|$", re.MULTILINE)
+# A finding that another one names, such as E22 or F1b: any number but that at the beginning of a row.
+REFERENCE = re.compile(r"(?<![\w`])(?<!^\| )([A-Z]\d+[a-z]?)(?![\w`])", re.MULTILINE)
 # Documented limits, checks of `make soak` and `make check`, a doctest. What is open has none, and needs none.
 WITHOUT_A_TEST = {"X10e", "X10f", "E21", "L24", "D1", "D3", "D4", "T8"}
 
@@ -112,6 +114,14 @@ def numbers(page: str) -> Iterator[tuple[str, int, str]]:
         yield row[1], int(row[2]), row[3]
 
 
+def without_a_row(page: str) -> list[str]:
+    """List the findings that a text refers to and that have no row."""
+    rows = {f"{letter}{number}{part}" for letter, number, part in numbers(page)}
+    letters = {row[0] for row in rows}
+    named = (reference[1] for reference in REFERENCE.finditer(page))
+    return [name for name in named if name[0] in letters and name not in rows]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_the_tests_that_a_page_names_are_there(page: str) -> None:
     text = (ROOT / "docs" / page).read_text("utf-8")
@@ -132,6 +142,14 @@ def test_each_finding_has_a_number_of_its_own_and_names_a_test() -> None:
         if not names.tests_of(row[4]) and not row[4].startswith("Open")
     }
     assert without == WITHOUT_A_TEST
+
+
+def test_a_finding_that_another_one_names_has_a_row() -> None:
+    page = (ROOT / "docs" / FINDINGS).read_text("utf-8")
+    assert len(REFERENCE.findall(page)) > 5
+    assert without_a_row(page) == []
+    rows = "| X6 | See E80. | And X6, `E2`, I10. |\n| E80 | As in X7, or E81 (E8). | Open |\n"
+    assert without_a_row(rows) == ["X7", "E81", "E8"]
 
 
 def test_a_test_that_is_not_there_is_noticed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import http.client
 import os
 import socket
@@ -11,6 +12,7 @@ import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 
 import duly
 import pytest
@@ -60,6 +62,39 @@ ASGI = """
         uvicorn.run(app, uds="web.sock", lifespan="off")
 """
 
+# Its event loop runs in no frame of tornado: only the stack of a handler shows the server.
+TORNADO = """
+    import asyncio
+    import os
+    import duly
+    import duly.aio
+    import tornado.httpserver
+    import tornado.netutil
+    import tornado.web
+
+    sync = duly.Client(os.environ["URL"])
+    client = duly.aio.Client(os.environ["URL"])
+
+    class Shop(tornado.web.RequestHandler):
+        async def get(self):
+            said = "pushed"
+            try:
+                if self.request.path == "/blocking":
+                    sync.queue("q").push(1)
+                else:
+                    await client.queue("q").push(1)
+            except duly.DulyError as error:
+                said = repr(error)
+            self.write(said)
+
+    async def main():
+        server = tornado.httpserver.HTTPServer(tornado.web.Application([("/.*", Shop)]))
+        server.add_socket(tornado.netutil.bind_unix_socket("web.sock"))
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+"""
+
 
 @pytest.fixture
 def silent() -> Iterator[str]:
@@ -94,8 +129,18 @@ def is_listening(at: Path) -> bool:
         (ASGI, "/", ("-m", "uvicorn", "--uds", "web.sock", "--lifespan", "off", "shop:app")),
         (ASGI, "/", ("shop.py",)),
         (ASGI, "/thread", ("shop.py",)),
+        (TORNADO, "/", ("shop.py",)),
+        (TORNADO, "/blocking", ("shop.py",)),
     ],
-    ids=["gunicorn", "gunicorn-preload-threads", "uvicorn", "uvicorn-run", "uvicorn-run-thread"],
+    ids=[
+        "gunicorn",
+        "gunicorn-preload-threads",
+        "uvicorn",
+        "uvicorn-run",
+        "uvicorn-run-thread",
+        "tornado",
+        "tornado-blocking",
+    ],
 )
 def test_a_web_request_waits_for_two_seconds_at_most_and_the_next_one_fails_at_once(
     code: str, path: str, command: tuple[str, ...], silent: str, tmp_path: Path
@@ -137,6 +182,60 @@ SCRIPT = """
 def test_a_program_that_has_only_imported_a_web_server_and_a_worker_have_the_long_deadline() -> None:
     ran = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRIPT)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def serves_with(module: str) -> bool:
+    """Tell whether requests are answered in a process that runs a function of this module."""
+    from duly._core import _serves_requests
+
+    run = FunctionType((lambda then: then()).__code__, {"__name__": module, "__builtins__": builtins})
+    return bool(run(_serves_requests))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "aiohttp.web",
+        "aiohttp.web_app",
+        "aiohttp.web_protocol",
+        "bjoern",
+        "cheroot.workers.threadpool",
+        "cherrypy.process.wspbus",
+        "daphne.server",
+        "django.core.servers.basehttp",
+        "granian.server.mp",
+        "gunicorn.arbiter",
+        "hypercorn.asyncio.run",
+        "sanic.server.runners",
+        "tornado.httpserver",
+        "tornado.web",
+        "uvicorn.server",
+        "waitress.server",
+        "werkzeug.serving",
+    ],
+)
+def test_a_web_server_shows_by_the_modules_that_it_runs(module: str) -> None:
+    assert serves_with(module)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "aiohttp",
+        "aiohttp.client",
+        "aiohttp.connector",
+        "aiohttp.webhooks",
+        "django.core.management",
+        "sanic_testing.testing",
+        "tornado.httpclient",
+        "tornado.ioloop",
+        "tornado.platform.asyncio",
+        "tornado.websocket",
+        "werkzeug.test",
+    ],
+)
+def test_a_client_and_an_event_loop_of_such_packages_are_no_web_server(module: str) -> None:
+    assert not serves_with(module)
 
 
 @pytest.mark.parametrize("module", ["uwsgi", "mod_wsgi"])

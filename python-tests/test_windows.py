@@ -1,4 +1,4 @@
-"""A system without the signals of POSIX, which is Windows: simulated, as what compiles there is another matter."""
+"""A system without the signals of POSIX, as Windows is one: simulated, because there is no build for Windows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ for name in [name for name in sys.modules if name.partition(".")[0] == "duly"]:
 """
 
 
-def test_producers_work_and_workers_say_that_they_do_not(program: Start) -> None:
+def test_without_the_signals_of_posix_a_push_works_and_a_worker_says_where_it_runs(program: Start) -> None:
     windows = program(f"""
 {WITHOUT_POSIX}
 import asyncio
@@ -43,9 +43,9 @@ print(duly.cli.main(["counts", "default", "--url", URL, "--prefix", PREFIX]))
     assert out.splitlines() == [
         "ready",
         "4 True",
-        "workers do not run on this system (Windows), only producers do: run workers on Linux, macOS or in WSL",
+        "workers do not run on this system (Windows): use Linux, macOS or WSL",
         "2",
         "default: delayed 0  ready 4  reserved 0  failed 0",
         "0",
     ]
-    assert err == "duly: workers do not run on this system (Windows): run them on Linux, macOS or in WSL\n"
+    assert err == "duly: workers do not run on this system (Windows): use Linux, macOS or WSL\n"

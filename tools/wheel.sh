@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds the wheel and tries it as a user gets it: in an empty venv, outside of the checkout, with types.
 #
-# One of two builds of their own in `make test`: in the shape that all steps share, the wheel would have traces and the features
-# that other crates of the workspace ask for, and so not be what users get. (The other is the guard's, in release mode.)
+# One of three builds of their own in `make test`: in the shape that all steps share, the wheel would have traces and the features
+# that other crates of the workspace ask for, and so not be what users get. (The others are the guard's, in release mode, and the check
+# of a Python without the GIL.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -8,7 +8,7 @@ use crate::figure::Figure;
 use crate::floor::{Commands, Scripts};
 use crate::server::{Failure, Phase, Server};
 
-/// Jobs in one run, a multiple of every batch times every number of lanes.
+/// Jobs in one run, a multiple of every batch times every number of calls in flight.
 const JOBS: usize = 20_000;
 const NAMES: [&str; 3] = ["push", "reserve", "ack"];
 
@@ -28,11 +28,11 @@ pub(crate) trait Way {
 struct Shape {
     name: &'static str,
     batch: usize,
-    lanes: usize,
+    in_flight: usize,
 }
 
-const BATCH100: Shape = Shape { name: "batch100", batch: 100, lanes: 1 };
-const SINGLE: Shape = Shape { name: "single", batch: 1, lanes: 50 };
+const BATCH100: Shape = Shape { name: "batch100", batch: 100, in_flight: 1 };
+const SINGLE: Shape = Shape { name: "single", batch: 1, in_flight: 50 };
 
 #[derive(Default)]
 struct Life {
@@ -131,11 +131,11 @@ async fn live<W: Way>(way: &W, server: &mut Server, shape: Shape) -> Result<[Pha
     way.until_due().await?;
     way.ack(way.reserve(1).await?).await?;
 
-    let calls_a_lane = JOBS / shape.batch / shape.lanes;
-    let lanes = 0..shape.lanes;
+    let calls_of_each = JOBS / shape.batch / shape.in_flight;
+    let callers = 0..shape.in_flight;
     let started = server.start()?;
-    try_join_all(lanes.clone().map(|_| async {
-        for _ in 0..calls_a_lane {
+    try_join_all(callers.clone().map(|_| async {
+        for _ in 0..calls_of_each {
             way.push(shape.batch).await?;
         }
         Ok::<_, Failure>(())
@@ -145,9 +145,9 @@ async fn live<W: Way>(way: &W, server: &mut Server, shape: Shape) -> Result<[Pha
 
     way.until_due().await?;
     let started = server.start()?;
-    let held = try_join_all(lanes.map(|_| async {
-        let mut held = Vec::with_capacity(calls_a_lane);
-        for _ in 0..calls_a_lane {
+    let held = try_join_all(callers.map(|_| async {
+        let mut held = Vec::with_capacity(calls_of_each);
+        for _ in 0..calls_of_each {
             held.push(way.reserve(shape.batch).await?);
         }
         Ok::<_, Failure>(held)

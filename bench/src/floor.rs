@@ -57,15 +57,15 @@ impl Way for Commands {
     type Held = Vec<String>;
 
     async fn push(&self, jobs: usize) -> Result<(), Failure> {
-        let (mut store, mut place) = (redis::cmd("HSET"), redis::cmd("RPUSH"));
+        let (mut store, mut append) = (redis::cmd("HSET"), redis::cmd("RPUSH"));
         store.arg(JOBS);
-        place.arg(READY);
+        append.arg(READY);
         for _ in 0..jobs {
             let id = self.ids.next();
             store.arg(&id).arg(&self.record);
-            place.arg(&id);
+            append.arg(&id);
         }
-        self.both(store, place).await.map(|_| ())
+        self.both(store, append).await.map(|_| ())
     }
 
     async fn until_due(&self) -> Result<(), Failure> {

@@ -74,12 +74,12 @@ struct Percentiles {
 impl Percentiles {
     fn add(&mut self, mut values: Vec<f64>) {
         values.sort_by(f64::total_cmp);
-        for (figure, place) in [
+        for (figure, index) in [
             (&mut self.p50, values.len() / 2),
             (&mut self.p99, (values.len() * 99).div_ceil(100) - 1),
             (&mut self.max, values.len() - 1),
         ] {
-            figure.add(values[place]);
+            figure.add(values[index]);
         }
     }
 

@@ -82,7 +82,7 @@ impl Stage {
         let renewal = MemoryRenewal::Asked(Vec::new());
         let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal, is_known: false };
         let adopt = Adopt { lane: "lane".to_owned(), sequence: Digits(sequence) };
-        let items = jobs.iter().map(|(id, place, came_back)| (id.as_bytes(), RECORD, *place, *came_back));
+        let items = jobs.iter().map(|(id, target, came_back)| (id.as_bytes(), RECORD, *target, *came_back));
         let request = adopt.with(items);
         let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
         let reply = self.server.run(&call).map_err(|error| error.to_string())?;

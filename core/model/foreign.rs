@@ -277,9 +277,9 @@ fn a_full_server_takes_no_replacements() {
 #[test]
 fn a_full_server_keeps_no_results_and_no_larger_records() {
     let mut stage = Stage::new();
-    for place in 0..2 {
+    for index in 0..2 {
         let (held, _) = stage.fill();
-        let command = stage.commands(held).into_iter().filter(leaves_a_result).nth(place).unwrap();
+        let command = stage.commands(held).into_iter().filter(leaves_a_result).nth(index).unwrap();
         stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
         let answer = stage.send(command);
         stage.server.command(&["CONFIG", "SET", "maxmemory", "0"]);

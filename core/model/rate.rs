@@ -43,7 +43,7 @@ impl Rate {
         (u64::try_from(arrival / self.jobs).unwrap(), u64::try_from(arrival % self.jobs).unwrap())
     }
 
-    /// What stands in its place if it is too late.
+    /// What replaces it if it is too late.
     pub(super) fn corrected(self, (at, _): RateAt) -> Option<RateAt> {
         let full = self.now_us + self.per_us;
         (u128::from(at) > full).then(|| (u64::try_from(full).unwrap(), 0))

@@ -340,11 +340,11 @@ impl State {
         };
         let page = all.into_iter().filter(|(_, _, counts)| *counts).skip(offset).take(limit);
         let (mut jobs, mut bytes, mut ends_at) = (Vec::new(), 0, None);
-        for (place, (id, at, _)) in page.enumerate() {
+        for (index, (id, at, _)) in page.enumerate() {
             jobs.extend(self.peeked(&id, at));
             bytes += self.size_of(&id);
             if bytes >= MOST_BYTES {
-                ends_at = Some(place + 1);
+                ends_at = Some(index + 1);
                 break;
             }
         }

@@ -177,7 +177,7 @@ impl Connection {
         self.0.wait_for(slot, Waited::See(key), wait, None).await.map_err(|error| error.during("wait_result"))
     }
 
-    /// Waits for an entry in any of these streams, behind the one that has the number at the same place; all who wait see it. Several
+    /// Waits for an entry in any of these streams, behind the one that has the number at the same index; all who wait see it. Several
     /// streams, and `enough`: as for [`Connection::wait_for_wakes`].
     pub(crate) async fn wait_for_news(
         &self,

@@ -33,7 +33,8 @@ use crate::value::time::{Millis, whole_ms};
 /// The most messages of one call that publishes, and of one that pulls.
 pub const MAX_PUBLISH: usize = 1000;
 const MOST_BYTES_PUBLISHED: usize = 4 * 1024 * 1024;
-/// What a topic keeps at most. Whoever has not read what goes beyond is [cut off](ErrorKind::CutOff).
+/// What a topic keeps at most. Older messages are removed; a subscription that had not read all of them is
+/// [cut off](ErrorKind::CutOff).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// How long messages are kept, 1 s to 10 years.
@@ -339,7 +340,8 @@ impl Topic {
         self.examine("members").await.map(|reply| info::members_of(&reply))
     }
 
-    /// Sets what the topic keeps at most, from the next message on.
+    /// Sets what the topic keeps at most, from the next message on. Older messages are removed; a subscription that had not read all of
+    /// them is [cut off](ErrorKind::CutOff).
     ///
     /// Errors: `InvalidArgument`.
     pub async fn set_bounds(&self, bounds: Bounds) -> Result<(), Error> {

@@ -340,9 +340,9 @@ async fn run(server: Arc<Server>, number: usize, scenario: Scenario) -> Result<(
         locks: HashMap::new(),
     };
     run.set_clock()?;
-    for (place, step) in scenario.steps.into_iter().enumerate() {
+    for (index, step) in scenario.steps.into_iter().enumerate() {
         let verb = step.r#do.clone();
-        run.step(step).await.map_err(|reason| format!("step {} ({verb}): {reason}", place + 1))?;
+        run.step(step).await.map_err(|reason| format!("step {} ({verb}): {reason}", index + 1))?;
     }
     Ok(())
 }

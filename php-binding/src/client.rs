@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -38,7 +38,8 @@ const _: fn() = || {
     fn owns_no_text<T: Copy + 'static>() {}
     owns_no_text::<Key>();
 };
-static HASHERS: LazyLock<(RandomState, RandomState)> = LazyLock::new(Default::default);
+#[expect(clippy::disallowed_types, reason = "PHP's only thread makes it, and the same thread forks")]
+static HASHERS: std::sync::LazyLock<(RandomState, RandomState)> = std::sync::LazyLock::new(Default::default);
 
 /// The way to the queues of one server.
 #[php_class]

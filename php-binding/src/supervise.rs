@@ -57,7 +57,7 @@ impl Supervision {
     }
 
     /// The process of this slot has ended, with this exit code or by a signal, whose number is negative. Gives what that means, and the
-    /// seconds until another one takes its place.
+    /// seconds until another one starts in its slot.
     pub fn ended(&self, slot: u32, status: i32) -> PhpResult<Vec<Zval>> {
         let then = self.0.ended(slot as usize, status);
         let after = if let supervision::OnExit::Replace(after) = then { after.as_secs_f64() } else { 0.0 };

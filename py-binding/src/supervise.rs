@@ -9,7 +9,7 @@ use crate::error::Failure;
 
 /// What a supervisor of worker processes does next; it starts them and sends the signals itself.
 ///
-/// A slot is one of its processes and those that take its place.
+/// A process slot has one process at a time; when that ends, the next one starts in the same slot.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct Supervision(supervision::Supervision);
 
@@ -65,7 +65,7 @@ impl Supervision {
     /// Note how the process of this slot has ended: its exit status, or the negative number of a signal.
     ///
     /// Return what that means (`stopped`, `stop_all`, `reloaded`, `recycled`, `replace` or `await`), and the seconds
-    /// until another process takes its place.
+    /// until another process starts in its slot.
     fn ended(&self, slot: usize, status: i32) -> (&'static str, f64) {
         let then = self.0.ended(slot, status);
         let after = if let OnExit::Replace(after) = then { after.as_secs_f64() } else { 0.0 };

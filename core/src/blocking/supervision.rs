@@ -8,8 +8,9 @@ use crate::process::supervise::Supervised;
 pub use crate::process::supervise::{MAX_PROCESSES, OnExit, OnSignal, SupervisorSettings};
 use crate::value::error::Error;
 
-/// What a supervisor of worker processes does next; it starts them and sends the signals itself. A slot is one of its processes
-/// and those that take its place.
+/// What a supervisor of worker processes does next; it starts them and sends the signals itself.
+///
+/// A process slot has one process at a time; when that ends, the next one starts in the same slot.
 #[derive(Debug)]
 pub struct Supervision {
     began: Instant,

@@ -35,7 +35,7 @@ pub(super) enum Waited<'a> {
     Take(&'a [&'a [u8]]),
     /// It stays: all waiters see it, and the list keeps its lifetime.
     See(&'a [u8]),
-    /// An entry in any of these streams, behind the one with the number at the same place. It stays, too.
+    /// An entry in any of these streams, behind the one with the number at the same index. It stays, too.
     News { streams: &'a [&'a [u8]], after: &'a [u64] },
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct Supervised {
     code: i32,
 }
 
-/// A process, and those that came before it in its place.
+/// A process slot: it has one process at a time, and counts those that died young in it.
 #[derive(Debug, Default)]
 struct Slot {
     process: Option<Process>,
@@ -84,7 +84,7 @@ struct Process {
     word: Option<LastWord>,
     /// It is to be replaced when its turn has come.
     is_old: bool,
-    /// It was asked to end, for another one to take its place.
+    /// It was asked to end, so that another one follows in its slot.
     asked: Option<Duration>,
     is_killed: bool,
 }
@@ -121,13 +121,13 @@ pub enum OnExit {
     Stopped,
     /// Every other process would meet the same error: all stop.
     StopAll,
-    /// It was asked to, for another one to take its place.
+    /// It was asked to, so that another one follows in its slot.
     Reloaded,
     /// It has run its jobs, and another one goes on.
     Recycled,
-    /// It died, and another one takes its place after this long.
+    /// It died, and another one follows in its slot after this long.
     Replace(Duration),
-    /// It died, and another one takes its place when the program's code has changed.
+    /// It died, and another one follows in its slot when the program's code has changed.
     Await,
 }
 
@@ -196,14 +196,14 @@ impl Supervised {
         let SupervisorSettings { has_loaded: one_has_loaded, await_changes, .. } = self.settings;
         let stop = self.asked.is_some();
         let others = Others { one_has_loaded, one_ended_well: self.one_ended_well, stop, await_changes };
-        let Some(place) = self.slots.get_mut(slot) else { return OnExit::Stopped };
-        let Some(process) = place.process.take() else { return OnExit::Stopped };
+        let Some(slot) = self.slots.get_mut(slot) else { return OnExit::Stopped };
+        let Some(process) = slot.process.take() else { return OnExit::Stopped };
         let exit = Exit {
             status,
             word: process.word,
             was_ready: process.is_ready,
             lived: now.saturating_sub(process.since),
-            young_deaths: place.young_deaths,
+            young_deaths: slot.young_deaths,
             began_after: process.since,
             others,
         };
@@ -218,16 +218,16 @@ impl Supervised {
             return OnExit::StopAll;
         }
         if process.asked.is_some() {
-            (place.start_at, place.young_deaths) = (now, 0);
+            (slot.start_at, slot.young_deaths) = (now, 0);
             return OnExit::Reloaded;
         }
         match then {
             AfterExit::Await => {
-                place.start_at = NEVER;
+                slot.start_at = NEVER;
                 OnExit::Await
             }
             AfterExit::Replace { after, young_deaths } => {
-                (place.start_at, place.young_deaths) = (now + after, young_deaths);
+                (slot.start_at, slot.young_deaths) = (now + after, young_deaths);
                 if exit.is_well() { OnExit::Recycled } else { OnExit::Replace(after) }
             }
             AfterExit::Stop { .. } => OnExit::Stopped,

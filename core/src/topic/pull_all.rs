@@ -109,7 +109,7 @@ impl Client {
         noted.rotate_left(first.min(noted.len()));
     }
 
-    /// The places of the topics that one command can be about, in their order: those of a slot, or any where there is no cluster.
+    /// The indexes of the topics that one command can be about, in their order: those of a slot, or any where there is no cluster.
     pub(super) fn together(&self, topics: &[Topic]) -> Vec<Vec<usize>> {
         let is_cluster = !self.waits_together();
         let mut by_slot: BTreeMap<(usize, u16), Vec<usize>> = BTreeMap::new();

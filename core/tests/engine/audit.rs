@@ -255,8 +255,8 @@ async fn an_audit_of_a_queue_in_use_finds_nothing() {
                 let jobs = queue.reserve(&ReserveOptions::new().max(40)).await.unwrap();
                 let (acked, others) = jobs.split_at(jobs.len() * 3 / 4);
                 queue.ack_all(acked).await.unwrap();
-                for (place, job) in (worker..).zip(others) {
-                    let settled = match place % 3 {
+                for (number, job) in (worker..).zip(others) {
+                    let settled = match number % 3 {
                         0 => job.release(Duration::ZERO).await,
                         1 => job.settle(duly::Outcome::FailNow, "no").await.map(|_| ()),
                         _ => job.ack().await,

@@ -21,7 +21,7 @@ mod traces;
 mod unheard;
 mod wakes;
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use tracing::subscriber::DefaultGuard;
 use tracing::{Dispatch, Subscriber};
@@ -30,7 +30,7 @@ use tracing::{Dispatch, Subscriber};
 fn listen(subscriber: impl Subscriber + Send + Sync + 'static) -> DefaultGuard {
     // As long as there is one subscriber only, `tracing` asks the thread that comes first to an event whether anybody
     // listens there, and a thread of another test would say no for all. With a second one it asks every subscriber.
-    static STAYS: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(tracing_subscriber::registry()));
-    LazyLock::force(&STAYS);
+    static STAYS: OnceLock<Dispatch> = OnceLock::new();
+    STAYS.get_or_init(|| Dispatch::new(tracing_subscriber::registry()));
     tracing::subscriber::set_default(subscriber)
 }

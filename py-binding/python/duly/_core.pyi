@@ -1309,7 +1309,9 @@ class Topic:
         """
 
     def set_bounds(self, *, age: _Span | None = None, messages: int | None = None, bytes: int | None = None) -> None:
-        """Set what the topic keeps at most, from the next message on. Who has not read what goes is cut off.
+        """Set how many messages the topic keeps, and for how long, from the next message on.
+
+        Older messages are removed. A subscription that had not read all of them is cut off.
 
         Args:
             age: how long a message is kept, in seconds or as a timedelta, 1 s to 10 years. Default: 7 days.
@@ -1449,7 +1451,9 @@ class AsyncTopic:
     def set_bounds(
         self, *, age: _Span | None = None, messages: int | None = None, bytes: int | None = None
     ) -> Call[None]:
-        """Set what the topic keeps at most, from the next message on. Who has not read what goes is cut off.
+        """Set how many messages the topic keeps, and for how long, from the next message on.
+
+        Older messages are removed. A subscription that had not read all of them is cut off.
 
         Args:
             age: how long a message is kept, in seconds or as a timedelta, 1 s to 10 years. Default: 7 days.
@@ -1895,7 +1899,7 @@ class WorkerEngine:
 class Supervision:
     """What a supervisor of worker processes does next; it starts them and sends the signals itself.
 
-    A slot is one of its processes and those that take its place.
+    A process slot has one process at a time; when that ends, the next one starts in the same slot.
     """
 
     def __new__(
@@ -1927,7 +1931,7 @@ class Supervision:
         """Note how the process of this slot has ended: its exit status, or the negative number of a signal.
 
         Return what that means (`stopped`, `stop_all`, `reloaded`, `recycled`, `replace` or `await`), and the seconds
-        until another process takes its place.
+        until another process starts in its slot.
         """
 
     def signal(self, number: int) -> str:

@@ -242,7 +242,7 @@ def _ready_to_stop() -> Iterator[None]:
 
 def _worker(given: argparse.Namespace) -> int:
     if not hasattr(signal, "pthread_sigmask"):
-        raise UsageError("workers do not run on this system (Windows): run them on Linux, macOS or in WSL")
+        raise UsageError("workers do not run on this system (Windows): use Linux, macOS or WSL")
     if given.no_logging and (given.log_config or given.log_level):
         raise UsageError("--no-logging goes with neither --log-config nor --log-level")
     with _ready_to_stop():

@@ -56,9 +56,7 @@ class _Consumer(Generic[AnyJob]):
         on_interrupt: Callable[[AnyJob, _Interruption], object] | None,
     ) -> None:
         if not hasattr(signal, "pthread_sigmask"):
-            raise UnsupportedError(
-                "consumers do not run on this system (Windows), only producers do: run them on Linux, macOS or in WSL"
-            )
+            raise UnsupportedError("consumers do not run on this system (Windows): use Linux, macOS or WSL")
         if on_interrupt is not None and not callable(on_interrupt):
             raise InvalidArgumentError("on_interrupt must be a function that takes a job and why it was interrupted")
         refuse_green_threads()

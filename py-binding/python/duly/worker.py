@@ -46,7 +46,7 @@ _A_WAIT_S = 3600.0
 SIGNALS: tuple[int, ...] = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGQUIT") if hasattr(signal, name)
 )
-"""The signals that stop a worker. Windows has no SIGQUIT, where programs that only push import this too."""
+"""The signals that stop a worker. Windows has no SIGQUIT."""
 _LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
@@ -281,9 +281,7 @@ class Worker:
 
     def _run(self, callers: AbstractEventLoop | None) -> WorkerReport:
         if not hasattr(signal, "pthread_sigmask"):
-            raise UnsupportedError(
-                "workers do not run on this system (Windows), only producers do: run workers on Linux, macOS or in WSL"
-            )
+            raise UnsupportedError("workers do not run on this system (Windows): use Linux, macOS or WSL")
         refuse_green_threads()
         if not self._handlers:
             raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")

@@ -13,6 +13,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyWeakrefReference;
 
+use crate::web::note_first_call_of_loop;
+
 /// Completes one future, on the loop's thread.
 pub(super) type Letter = Box<dyn FnOnce(Python<'_>) -> PyResult<()> + Send>;
 
@@ -69,6 +71,7 @@ impl Mailbox {
         if !known.is_none() {
             return Ok((event_loop, known.cast_into::<Self>()?));
         }
+        note_first_call_of_loop(py)?;
         let (bell, door) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         door.set_nonblocking(true)?;

@@ -188,7 +188,9 @@ impl Topic {
         })
     }
 
-    /// Set what the topic keeps at most, from the next message on. Who has not read what goes is cut off.
+    /// Set how many messages the topic keeps, and for how long, from the next message on.
+    ///
+    /// Older messages are removed. A subscription that had not read all of them is cut off.
     ///
     /// Args:
     ///     age: how long a message is kept, in seconds or as a timedelta, 1 s to 10 years. Default: 7 days.

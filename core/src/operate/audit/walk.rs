@@ -97,7 +97,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Reads the ready lists; all of them and suspecting entries that have no place there, or only what concerns some.
+    /// Reads the ready lists; all of them and suspecting entries that do not belong there, or only what concerns some.
     ///
     /// From the end to the head: workers take from the head, so an entry that stays is never missed. What is pushed
     /// meanwhile moves entries away from the end, and so into the next page again: where a page ends as the page before

@@ -1,9 +1,9 @@
-//! What follows the end of a worker process, as a table: whether and when another one takes its place, when one that does not end is
+//! What follows the end of a worker process, as a table: whether and when another one follows in its slot, when one that does not end is
 //! killed, and with which code the supervisor and a worker end.
 
 use std::time::Duration;
 
-/// The pause before a process that died young is replaced. It doubles with each further one that dies young in its place, and half
+/// The pause before a process that died young is replaced. It doubles with each further one that dies young in its slot, and half
 /// of it is drawn, so that those that died together do not start together.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub(super) struct Exit {
     pub(super) was_ready: bool,
     /// For how long it lived.
     pub(super) lived: Duration,
-    /// How many processes in its place have died young before it, one after the other.
+    /// How many processes in its slot have died young before it, one after the other.
     pub(super) young_deaths: u32,
     /// For how long its supervisor had run when this process began.
     pub(super) began_after: Duration,
@@ -97,14 +97,14 @@ pub(super) enum AfterExit {
         /// Of this process.
         code: i32,
     },
-    /// Another process takes its place.
+    /// Another process follows in its slot.
     Replace {
         /// After this long.
         after: Duration,
         /// For the exit of that process.
         young_deaths: u32,
     },
-    /// Another process takes its place when the program's code has changed.
+    /// Another process follows in its slot when the program's code has changed.
     Await,
 }
 

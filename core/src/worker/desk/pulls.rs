@@ -1,8 +1,8 @@
 //! Of an owner that pulls jobs when it likes, and may stop asking for them: a consumer.
 //!
 //! A worker has executors, and jobs are fetched for all that are free. Here jobs are fetched for those who ask, and for one who has asked
-//! a moment ago; what nobody takes goes back. Nobody can be asked to end a run either: one that is interrupted is over at once, and its
-//! place is another one's.
+//! a moment ago; what nobody takes goes back. Nobody can be asked to end a run either: one that is interrupted is over at once, and
+//! another one may follow.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -229,7 +229,7 @@ impl State {
         run.kept
     }
 
-    /// It leaves its place to another one.
+    /// It runs no longer, and another one may.
     pub(super) fn end_run(&mut self, index: usize, now: Instant) -> Option<Leased> {
         let leased = self.jobs.take_out(index)?;
         if let Some(run) = &leased.run {
