@@ -129,7 +129,9 @@ abstract class App
     private static function removeTree(string $folder): void
     {
         foreach (array_diff(@scandir($folder) ?: [], ['.', '..']) as $name) {
-            is_dir("{$folder}/{$name}") ? self::removeTree("{$folder}/{$name}") : @unlink("{$folder}/{$name}");
+            $path = "{$folder}/{$name}";
+            // What a link means is not the application's.
+            is_dir($path) && !is_link($path) ? self::removeTree($path) : @unlink($path);
         }
         @rmdir($folder);
     }

@@ -29,8 +29,14 @@ trait Kills
             $next = microtime(true) + mt_rand(50, 500) / 1000;
             Server::until(static fn (): bool => microtime(true) > $next || $isDone(), '');
             $victim = mt_rand(0, count($workers) - 1);
-            $workers[$victim]->kill();
-            $workers[$victim] = $this->start(...$commands[$victim]);
+            $children = self::childrenOf($workers[$victim]->pid());
+            if ($children !== [] && mt_rand(0, 2) > 0) {
+                // Without a word to its supervisor, which replaces it.
+                posix_kill($children[mt_rand(0, count($children) - 1)], SIGKILL);
+            } else {
+                $workers[$victim]->kill();
+                $workers[$victim] = $this->start(...$commands[$victim]);
+            }
             $kills++;
         }
         array_map(static fn (Running $worker) => $worker->kill(), $workers);
@@ -41,6 +47,13 @@ trait Kills
         $counts = $this->queue->counts();
         self::assertSame([0, 0, 0, 0], [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed]);
         self::assertGreaterThan(0, $kills);
+    }
+
+    /** @return list<int> the processes that a supervisor has */
+    private static function childrenOf(int $pid): array
+    {
+        $found = implode(' ', array_map('file_get_contents', glob("/proc/{$pid}/task/*/children") ?: []));
+        return array_map('intval', preg_split('/\s+/', $found, -1, PREG_SPLIT_NO_EMPTY) ?: []);
     }
 
     /** Whether all of so many jobs were done. */

@@ -13,6 +13,27 @@ use Duly\Worker;
 /** Mistakes in a program that would stay silent, and do harm later. */
 final class WorkerMisuseTest extends ServerTestCase
 {
+    public function testClassesOfAnotherVersionThanTheExtensionAreRefused(): void
+    {
+        $folder = sys_get_temp_dir() . '/duly-classes-' . bin2hex(random_bytes(6));
+        $source = dirname(__DIR__) . '/php-binding';
+        mkdir("{$folder}/bin", recursive: true);
+        exec('cp -r ' . escapeshellarg("{$source}/php") . ' ' . escapeshellarg($folder));
+        copy("{$source}/bin/duly-worker", "{$folder}/bin/duly-worker");
+        $version = "{$folder}/php/src/Version.php";
+        $code = (string) file_get_contents($version);
+        file_put_contents($version, str_replace("CLASSES = '" . phpversion('duly') . "'", "CLASSES = '9.9.9'", $code));
+        $new = "require '{$folder}/php/src/Worker.php'; new Duly\\Worker(new Duly\\Client(), ['q']);";
+        foreach (["{$folder}/bin/duly-worker " . __FILE__, '-r ' . escapeshellarg($new)] as $program) {
+            exec(PHP_BINARY . " {$program} 2>&1", $said, $status);
+            self::assertNotSame(0, $status);
+            $text = 'the extension duly is ' . phpversion('duly') . ', and these classes are of 9.9.9';
+            self::assertStringContainsString($text, implode("\n", $said));
+            $said = [];
+        }
+        exec('rm -r ' . escapeshellarg($folder));
+    }
+
     public function testFunctionsThatYieldAreRefused(): void
     {
         $worker = $this->worker();

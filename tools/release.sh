@@ -33,6 +33,8 @@ check_version() {
     local found crate heading="\\($version\\|Unreleased\\)"
     found=$(sed -n 's/.*"ext-duly": "\(.*\)".*/\1/p' php-binding/composer.json)
     [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/composer.json requires ext-duly $found"
+    found=$(sed -n "s/.*CLASSES = '\(.*\)';.*/\1/p" php-binding/php/src/Version.php)
+    [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/php/src/Version.php $found"
     for crate in duly duly-php duly-python duly-console; do
         found=$(grep -A 1 "^name = \"$crate\"$" Cargo.lock | sed -n 's/^version = "\(.*\)"$/\1/p')
         [ "$found" = "$version" ] || give_up "Cargo.toml says $version and Cargo.lock has $crate ${found:-not at all}"

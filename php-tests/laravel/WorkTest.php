@@ -165,6 +165,102 @@ final class WorkTest extends LaravelTestCase
         self::assertMatchesRegularExpression('/TimeoutExceeded|MaxAttempts/', $this->queue->peek('failed')[0]->error);
     }
 
+    public function testAJobWithoutALimitHasNone(): void
+    {
+        $raw = ['job' => 'App\\Plain', 'timeout' => 0, 'data' => ['order' => 1]];
+        $this->app->evaluate('$queue->pushRaw(' . var_export(json_encode($raw), true) . ');');
+        self::assertSame(100 * 365 * 24 * 3600.0, $this->queue->peek('ready')[0]->timeout);
+    }
+
+    public function testABulkWaitsForTheCommitToo(): void
+    {
+        $said = $this->app->evaluate('
+            $app->singleton("db.transactions", fn () => new Illuminate\Database\DatabaseTransactionsManager());
+            $transactions = $app["db.transactions"];
+            $late = $app["queue"]->connection("late");
+            $transactions->begin("shop", 1);
+            $late->bulk([new App\Close(1), (new App\Close(2))->delay(60)]);
+            $queue->bulk([(new App\Close(3))->afterCommit(), new App\Close(4)]);
+            echo $queue->pendingSize(), $queue->delayedSize();
+            $transactions->rollback("shop", 0);
+            echo $queue->size();
+            $transactions->begin("shop", 1);
+            $late->bulk([new App\Close(5), (new App\Close(6))->delay(60)]);
+            $transactions->commit("shop", 1, 0);
+            echo $queue->pendingSize(), $queue->delayedSize();
+        ');
+        self::assertSame('10' . '1' . '21', $said);
+    }
+
+    public function testAHandlerThatTakesAJobGetsOneOfTheQueueThatItAsksFor(): void
+    {
+        $this->app->write('app/Pops.php', '<?php
+            namespace App;
+            class Pops
+            {
+                public function fire($job, array $data)
+                {
+                    global $app;
+                    $queue = \Illuminate\Container\Container::getInstance()["queue"]->connection();
+                    $other = $queue->pop("other");
+                    note("popped {$other->getJobId()} of {$other->getQueue()}");
+                    $other->delete();
+                    $queue->pop("other") === null && $job->delete();
+                }
+            }
+        ');
+        $this->client->queue('other')->push(raw: '{"job":"App\\\\Plain","data":{"order":9}}', id: 'of-other');
+        $this->app->evaluate('$queue->push("App\Pops", []); $queue->push(new App\Close(1));');
+        $this->start('duly');
+        $this->app->hear('ran 1');
+        $this->untilAcked(2);
+        self::assertSame('popped of-other of other', $this->app->notes()[0]);
+        self::assertSame(1, $this->client->queue('other')->counts()->totals['acked']);
+    }
+
+    public function testAProcessThatComesBackFromAHandlerEnds(): void
+    {
+        $this->app->write('app/Forks.php', '<?php
+            namespace App;
+            class Forks
+            {
+                public function fire($job, array $data)
+                {
+                    $child = pcntl_fork();
+                    if ($child === 0) {
+                        return;
+                    }
+                    pcntl_waitpid($child, $status);
+                    note("the child ended with " . pcntl_wexitstatus($status));
+                    $job->delete();
+                }
+            }
+        ');
+        $this->app->evaluate('$queue->push("App\Forks", []); $queue->push(new App\Close(1));');
+        $this->start('duly');
+        $this->app->hear('the child ended with 255');
+        $this->app->hear('ran 1');
+        $this->untilAcked(2);
+    }
+
+    public function testAPermanentErrorIsOverWhenItsCauseIs(): void
+    {
+        $this->server = new Server();
+        $this->server->command('CONFIG', 'SET', 'requirepass', 'secret');
+        $this->app->moveTo($this->server);
+        $work = $this->start('duly');
+        Server::until(fn (): bool => str_contains($this->app->log(), 'NOAUTH'), 'it is not refused');
+        $redis = new \Redis();
+        $redis->connect(substr($this->server->url(), strlen('unix://')));
+        $redis->auth('secret');
+        $redis->config('SET', 'requirepass', '');
+        $this->app->evaluate('$queue->push(new App\Close(1));');
+        $this->app->hear('ran 1');
+        self::assertTrue($work->isRunning());
+        $work->kill();
+        $this->server->close();
+    }
+
     public function testALateOutcomeIsRefusedAndTheWorkerGoesOn(): void
     {
         $this->app->evaluate('$queue->push(new App\Close(1, ["sleep 1.5", "throw late"]));');

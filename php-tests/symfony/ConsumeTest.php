@@ -158,6 +158,44 @@ final class ConsumeTest extends SymfonyTestCase
         self::assertSame(1, $this->totals()['acked']);
     }
 
+    public function testAnIdleTransportDelaysNoMessageOfAnother(): void
+    {
+        // One whose wait is an hour.
+        self::assertSame('0 1 0 1', $this->app->evaluate('
+            $app->dispatch(new Close(1));
+            $app->dispatch(new Close(2));
+            foreach (["kept", "orders", "patient", "orders"] as $name) {
+                $envelopes = $app->transport($name)->get();
+                $found[] = count($envelopes);
+                array_map($app->transport($name)->ack(...), $envelopes);
+            }
+            echo implode(" ", $found);
+        '));
+    }
+
+    public function testAPermanentErrorIsOverWhenItsCauseIs(): void
+    {
+        $this->server = new Server();
+        $this->server->command('CONFIG', 'SET', 'requirepass', 'secret');
+        $this->app->moveTo($this->server);
+        $said = $this->app->evaluate('
+            $transport = $app->transport("orders");
+            try {
+                $transport->get();
+            } catch (Symfony\Component\Messenger\Exception\TransportException $error) {
+                echo get_class($error->getPrevious()), " ";
+            }
+            $redis = new Redis();
+            $redis->connect(' . var_export(substr($this->server->url(), strlen('unix://')), true) . ');
+            $redis->auth("secret");
+            $redis->config("SET", "requirepass", "");
+            $app->dispatch(new Close(1));
+            echo count($transport->get());
+        ');
+        self::assertStringEndsWith(' 1', $said);
+        $this->server->close();
+    }
+
     public function testABatchHandlerGetsManyMessagesAtOnce(): void
     {
         $this->app->evaluate('foreach (range(1, 25) as $number) { $app->send(new Line($number), "batches"); }');

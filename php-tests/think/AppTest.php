@@ -72,7 +72,97 @@ final class AppTest extends ThinkTestCase
         self::assertSame([1, 2, 4, 6], $pushed);
         $notes = ['[1,0]', '[3,"ready",2]', '[2]'];
         self::assertSame($notes, array_slice($this->app->notes(), 0, 3));
-        self::assertStringContainsString("begin the outer one by duly()->transaction()", $this->app->notes()[3]);
+        self::assertStringContainsString("begin that one by duly()->transaction()", $this->app->notes()[3]);
+    }
+
+    public function testThinkPhpFindsTheServiceAndTheConfigurationInThePackage(): void
+    {
+        $vendor = $this->app->folder() . '/vendor';
+        $package = dirname(__DIR__, 2) . '/php-binding';
+        $written = json_decode((string) file_get_contents("{$package}/composer.json"), true);
+        // As Composer installs a package.
+        mkdir("{$vendor}/duly");
+        symlink($package, "{$vendor}/duly/duly");
+        mkdir("{$vendor}/composer");
+        file_put_contents("{$vendor}/composer/installed.json", json_encode(['packages' => [$written]]));
+        $config = $this->app->folder() . '/config/duly.php';
+        unlink($config);
+        file_put_contents("{$vendor}/services.php", '<?php return [];');
+        self::assertStringContainsString('no commands defined', $this->app->run('duly:failed'));
+        self::assertStringContainsString('Succeed!', $this->app->run('service:discover'));
+        self::assertStringContainsString('Succeed!', $this->app->run('vendor:publish'));
+        self::assertFileEquals("{$package}/php/src/Think/config.php", $config);
+        self::assertStringContainsString('no job has failed', $this->app->run('duly:failed'));
+        self::assertSame('1', $this->app->evaluate('duly()->push(1); echo duly()->counts()->ready;'));
+    }
+
+    public function testEachDatabaseHasItsOwnTransactions(): void
+    {
+        $this->app->replace('config/database.php', "'connections' => [", "'connections' => [
+            'second' => [
+                'type' => 'sqlite',
+                'database' => app()->getRuntimePath() . 'second.db',
+                'trigger_sql' => false,
+            ],");
+        $this->app->evaluate('
+            use think\facade\Db;
+            $ready = fn () => duly()->counts()->ready;
+            $push = fn (int $order) => duly()->afterCommit(fn () => duly()->push($order));
+            try {
+                duly()->transaction(function () use ($push, $ready) {
+                    $push(1);
+                    duly()->transaction(fn () => $push(2), "second");
+                    note((string) $ready());
+                    throw new DomainException();
+                });
+            } catch (DomainException) {
+            }
+            duly()->transaction(function () use ($push, $ready) {
+                duly()->transaction(function () use ($push, $ready) {
+                    duly()->transaction(fn () => $push(3));
+                    note((string) $ready());
+                }, "second");
+                note((string) $ready());
+            });
+            note((string) $ready());
+        ');
+        // The second database has committed what was pushed in it, whatever becomes of the first one.
+        self::assertSame(['1', '1', '1', '2'], $this->app->notes());
+        $pushed = array_map(static fn ($job): mixed => $job->data(), $this->queue->peek('ready'));
+        self::assertSame([2, 3], $pushed);
+    }
+
+    public function testWhatIsToWaitForATransactionThatDulyDoesNotKnowIsRefused(): void
+    {
+        $this->app->evaluate('
+            use think\facade\{Db, Queue};
+            $pushes = [
+                fn () => Queue::connection("late")->push("Close", 1),
+                fn () => Queue::connection("late")->later(1, "Close", 1),
+                fn () => Queue::connection("late")->bulk(["Close"], 1),
+                fn () => duly()->afterCommit(fn () => duly()->push(1)),
+                fn () => duly()->transaction(fn () => 1),
+            ];
+            $arounds = [
+                fn ($push) => Db::transaction($push),
+                fn ($push) => duly()->transaction(fn () => Db::transaction($push)),
+            ];
+            foreach ($arounds as $around) {
+                foreach ($pushes as $push) {
+                    try {
+                        $around($push);
+                        note("pushed");
+                    } catch (LogicException $error) {
+                        note($error->getMessage());
+                    }
+                }
+            }
+            Queue::connection("late")->push("Close", 1);
+        ');
+        $text = 'a transaction is open that duly does not know: begin that one by duly()->transaction(), too';
+        self::assertSame(array_fill(0, 10, $text), $this->app->notes());
+        $late = $this->client->queue('late')->counts();
+        self::assertSame([1, 0, 0], [$late->ready, $late->delayed, $this->queue->counts()->ready]);
     }
 
     public function testInstallPublishesTheConfigurationAndChecksWhatIsThere(): void

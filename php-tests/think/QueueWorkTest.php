@@ -153,12 +153,155 @@ final class QueueWorkTest extends ThinkTestCase
         $work = $this->start('queue:work', '--timeout=1');
         $this->app->hear('run 1 attempt 1');
         $work->end();
-        $in = fn (string $state): ?string => $this->queue->peek($state)[0]->error ?? null;
-        $found = static fn (): ?string => $in('ready') ?? $in('delayed');
-        Server::until(static fn (): bool => $found() !== null, 'it does not come back');
-        self::assertStringContainsString('ran longer than its timeout', (string) $found());
+        // By think-queue's alarm: duly's own decision would come five seconds later.
+        self::assertSame([1, 0, 0], $this->readyDelayedReserved());
+        self::assertSame('it ran longer than its timeout', $this->queue->peek('ready')[0]->error);
         $this->start('queue:work', '--timeout=1');
         $this->app->hear('ran 1 attempt 2');
+    }
+
+    /** @return list<int> */
+    private function readyDelayedReserved(): array
+    {
+        $counts = $this->queue->counts();
+        return [$counts->ready, $counts->delayed, $counts->reserved];
+    }
+
+    public function testAJobWithoutALimitRunsOnceHoweverLongThatTakes(): void
+    {
+        $job = ['job' => 'Close', 'maxTries' => null, 'timeout' => 0];
+        $job['data'] = ['order' => 1, 'do' => ['sleep 2', 'delete']];
+        $this->app->evaluate('think\facade\Queue::pushRaw(' . var_export(json_encode($job), true) . ');');
+        self::assertSame(100 * 365 * 24 * 3600.0, $this->queue->peek('ready')[0]->timeout);
+        $this->start('queue:work', '--timeout=1');
+        $this->untilAcked(1);
+        self::assertContains('ran 1 attempt 1', $this->app->notes());
+    }
+
+    public function testWithoutAnAlarmAJobRunsOnceHoweverLongThatTakes(): void
+    {
+        // As where PHP has no pcntl.
+        $this->app->write('app/common.php', str_replace('<?php', '<?php
+            namespace think\queue {
+                function extension_loaded(string $name): bool { return $name !== "pcntl"; }
+            }
+            namespace Duly\Think {
+                function extension_loaded(string $name): bool { return $name !== "pcntl"; }
+            }
+            namespace {', (string) file_get_contents($this->app->folder() . '/app/common.php')) . '}');
+        $this->app->evaluate('think\facade\Queue::push("Close", ["order" => 1, "do" => ["sleep 2", "delete"]]);');
+        $this->start('queue:work', '--timeout=1');
+        $this->untilAcked(1);
+        self::assertContains('ran 1 attempt 1', $this->app->notes());
+    }
+
+    public function testAHandlerThatTakesAJobGetsOneOfTheQueueThatItAsksFor(): void
+    {
+        $this->app->write('app/job/Pops.php', '<?php
+            namespace app\job;
+            class Pops
+            {
+                public function fire($job, $data)
+                {
+                    $other = \think\facade\Queue::pop("other");
+                    note("popped " . $other->getJobId() . " of " . $other->getQueue());
+                    $other->delete();
+                    \think\facade\Queue::pop("other") === null && $job->delete();
+                }
+            }
+        ');
+        $this->client->queue('other')->push(raw: '{"job":"Close","maxTries":null,"data":{"order":9}}', id: 'of-other');
+        $this->app->evaluate('
+            foreach (["Pops", "Close"] as $order => $job) {
+                think\facade\Queue::push($job, ["order" => $order]);
+            }
+        ');
+        $this->start('queue:work', '--tries=1');
+        $this->app->hear('ran 1 attempt 1');
+        $this->untilAcked(2);
+        self::assertSame('popped of-other of other', $this->app->notes()[0]);
+        self::assertSame(1, $this->client->queue('other')->counts()->totals['acked']);
+        self::assertStringNotContainsString('neither deleted nor released', $this->app->log());
+    }
+
+    public function testAPermanentErrorIsOverWhenItsCauseIs(): void
+    {
+        $this->server = new Server();
+        $this->server->command('CONFIG', 'SET', 'requirepass', 'secret');
+        $this->app->moveTo($this->server);
+        $work = $this->start('queue:work');
+        Server::until(fn (): bool => str_contains($this->app->log(), 'NOAUTH'), 'it is not refused');
+        $redis = new \Redis();
+        $redis->connect(substr($this->server->url(), strlen('unix://')));
+        $redis->auth('secret');
+        $redis->config('SET', 'requirepass', '');
+        $this->queue = (new Client($this->server->url(), $this->prefix))->queue('default');
+        $this->queue->push(['order' => 1], name: 'order.named');
+        $this->app->hear('handled 1');
+        self::assertTrue($work->isRunning());
+        $work->kill();
+        $this->server->close();
+    }
+
+    public function testAProcessThatComesBackFromAHandlerEnds(): void
+    {
+        $this->app->write('app/job/Forks.php', '<?php
+            namespace app\job;
+            class Forks
+            {
+                public function fire($job, $data)
+                {
+                    $child = pcntl_fork();
+                    if ($child === 0) {
+                        return;
+                    }
+                    pcntl_waitpid($child, $status);
+                    note("the child ended with " . pcntl_wexitstatus($status));
+                    $job->delete();
+                }
+            }
+        ');
+        $this->app->evaluate('
+            think\facade\Queue::push("Forks", 1);
+            think\facade\Queue::push("Close", ["order" => 2]);
+        ');
+        $this->start('queue:work');
+        $this->app->hear('the child ended with 255');
+        $this->app->hear('ran 2 attempt 1');
+        $this->untilAcked(2);
+        self::assertStringContainsString('has forked ends: it came back', $this->app->log());
+    }
+
+    /** @dataProvider endsByMemory */
+    public function testAJobThatUsesUpAllMemoryCounts(string $hook): void
+    {
+        $this->app->write('app/job/Fills.php', '<?php
+            namespace app\job;
+            class Fills
+            {
+                public static $all = [];
+                public function fire($job, $data)
+                {
+                    note("fills");
+                    ini_set("memory_limit", "48M");
+                    ' . $hook . '
+                    while (true) {
+                        self::$all[] = str_repeat("x", 64);
+                    }
+                }
+            }
+        ');
+        $this->app->evaluate('think\facade\Queue::push("Fills", 1);');
+        $work = $this->start('queue:work');
+        self::assertSame(255, $work->end());
+        self::assertSame([1, 0, 0], $this->readyDelayedReserved());
+        self::assertSame('the process ended during its run', $this->queue->peek('ready')[0]->error);
+    }
+
+    /** @return array<string, array{string}> */
+    public static function endsByMemory(): array
+    {
+        return ['alone' => ['']];
     }
 
     public function testAnIdleWorkerOutlivesTheTimeoutOfItsLastJob(): void

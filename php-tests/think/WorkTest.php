@@ -84,14 +84,23 @@ final class WorkTest extends ThinkTestCase
         self::assertStringContainsString('the class app\job\no\Such', $log);
     }
 
-    public function testALostDatabaseConnectionEndsTheProcessAndAFreshOneGoesOn(): void
+    /** @dataProvider exceptionsOfALostConnection */
+    public function testALostDatabaseConnectionEndsTheProcessAndAFreshOneGoesOn(string $thrown): void
     {
+        $this->app->replace('app/job/Handled.php', "new \PDOException('MySQL server has gone away')", $thrown);
         $this->queue->push(['order' => 1, 'then' => 'gone'], name: 'order.named', retry: \Duly\RetryPolicy::fixed(0.1));
         $this->app->replace('app/job/Handled.php', '{$job->attempt} "', '{$job->attempt} " . getmypid() . " "');
         $this->start('duly:work');
         $this->app->hear('handled 1 1 order.named attempt 2');
         $pids = array_map(static fn (string $note): string => explode(' ', $note)[6], $this->app->notes());
         self::assertCount(2, array_unique($pids), implode("\n", $this->app->notes()));
+    }
+
+    /** @return list<list<string>> */
+    public static function exceptionsOfALostConnection(): array
+    {
+        $ofPhp = "new \PDOException('MySQL server has gone away')";
+        return [[$ofPhp], ["new \\think\\db\\exception\\PDOException({$ofPhp})"]];
     }
 
     public function testAReloadRunsTheNewCode(): void
@@ -150,6 +159,126 @@ final class WorkTest extends ThinkTestCase
         $this->app->hear('handled 2 2');
         self::assertSame(2, $this->totals()['acked']);
         $this->server->close();
+    }
+
+    /** @dataProvider endsOfAnOpenTransaction */
+    public function testATransactionThatARunLeavesOpenTakesNoRowOfOthersWithIt(string $how): void
+    {
+        $this->app->write('app/job/Books.php', '<?php
+            namespace app\job;
+            use think\facade\Db;
+            class Books
+            {
+                public function handle(int $order, string $how): void
+                {
+                    Db::startTrans();
+                    try {
+                        Db::table("orders")->insert(["id" => $order]);
+                        note("books {$order}");
+                        while ($how === "hangs") {
+                            usleep(1000);
+                        }
+                        $how === "throws" && throw new \TypeError("not caught");
+                        if ($how !== "forgets") {
+                            Db::commit();
+                        }
+                    } catch (\Exception $error) {
+                        Db::rollback();
+                        throw $error;
+                    }
+                }
+                public function fire(\think\queue\Job $job, array $data): void
+                {
+                    $this->handle($data["order"], $data["how"]);
+                    $job->delete();
+                }
+            }
+        ');
+        foreach ([$how, 'commits'] as $order => $does) {
+            $this->queue->push(['order' => $order, 'how' => $does], name: 'books', maxRetries: 0, timeout: 1);
+        }
+        $this->app->evaluate("foreach (['{$how}', 'commits'] as \$order => \$how) {
+            think\\facade\\Queue::push('Books', ['order' => \$order + 2, 'how' => \$how]);
+        }");
+        $work = $this->start('duly:work', '--tries=1', '--timeout=1');
+        $this->app->hear('books 3');
+        Server::until(fn (): bool => $this->queue->counts()->reserved === 0, 'they do not end');
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->order("id")->column("id"));');
+        self::assertSame('[1,3]', $rows);
+        $left = substr_count($this->app->log(), 'left a transaction of the database sqlite open');
+        self::assertGreaterThanOrEqual(2, $left);
+        self::assertGreaterThanOrEqual(1, $this->queue->counts()->failed);
+    }
+
+    /** @return array<string, array{string}> */
+    public static function endsOfAnOpenTransaction(): array
+    {
+        return ['an interruption' => ['hangs'], 'a TypeError' => ['throws'], 'no commit' => ['forgets']];
+    }
+
+    public function testQueueRetryFindsTheConnectionWhateverItsNameIs(): void
+    {
+        $this->app->replace('config/queue.php', "'default' => 'duly'", "'default' => 'shop'");
+        $this->app->replace('config/queue.php', "'duly' => [", "'shop' => [");
+        $this->app->evaluate('think\facade\Queue::push("Close", ["order" => 1, "do" => ["throw no"]]);');
+        $this->start('duly:work', '--tries=1');
+        $this->app->hear('failed 1');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        $this->app->run('queue:retry', '1');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 2, 'the copy does not run');
+        self::assertSame('shop', $this->app->evaluate('echo app("queue.failer")->all()[0]["connection"];'));
+    }
+
+    public function testMemoryWithoutALimitIsNone(): void
+    {
+        $worker = '(fn () => $this->memory)->bindTo($worker, $worker::class)()';
+        $code = '$worker = Duly\Think\Work::of($app, [], []); echo json_encode(' . $worker . ');';
+        self::assertSame('128', $this->app->evaluate($code));
+        $this->app->replace('config/duly.php', "'grace' => 5", "'grace' => 5, 'memory' => null");
+        self::assertSame('null', $this->app->evaluate($code));
+    }
+
+    /** @dataProvider limitsOfAProcess */
+    public function testAProcessIsReplacedAtItsLimit(string $limit): void
+    {
+        $this->app->replace('app/job/Handled.php', '{$job->attempt} "', '{$job->attempt} " . getmypid() . " "');
+        $this->start('duly:work', $limit);
+        foreach ([1, 2, 3] as $order) {
+            $this->queue->push(['order' => $order], name: 'order.named');
+            $this->app->hear("handled {$order} ");
+        }
+        $pids = array_map(static fn (string $note): string => explode(' ', $note)[6], $this->app->notes());
+        self::assertCount(3, array_unique($pids), implode("\n", $this->app->notes()));
+    }
+
+    /** @return list<list<string>> */
+    public static function limitsOfAProcess(): array
+    {
+        return [['--max-jobs=1'], ['--memory=1']];
+    }
+
+    public function testTheOptionsOfTheWorkersReachThem(): void
+    {
+        $options = ['--prefetch=2', '--name=night', '--timeout=1', '--lease=20', '--grace=5', '--queue=default,other'];
+        $hangs = '(static function (): string { while (true) { usleep(1000); } })()';
+        $this->app->replace('app/job/Handled.php', "'closed'", $hangs);
+        for ($order = 1; $order <= 5; $order++) {
+            $this->queue->push(['order' => $order], name: 'order.named', maxRetries: 0);
+        }
+        $this->client->queue('other')->push(['order' => 6], name: 'order.named', maxRetries: 0);
+        $this->start('duly:work', ...$options);
+        $this->app->hear('handled 1 1');
+        // One that runs, and what waits behind it.
+        self::assertLessThanOrEqual(3, $this->queue->counts()->reserved);
+        $worker = $this->queue->workers()[0];
+        self::assertStringContainsString('night', $worker->name);
+        // Each ends at the timeout of the worker, because it has none of its own.
+        Server::until(fn (): bool => $this->queue->counts()->failed === 5, 'they are not in failed');
+        self::assertStringContainsString('ran longer than its timeout', $this->queue->peek('failed')[0]->error);
+        $other = $this->client->queue('other');
+        Server::until(static fn (): bool => $other->counts()->failed === 1, 'the second queue is not served');
     }
 
     public function testWrongOptionsAreSaid(): void

@@ -79,5 +79,6 @@ return [
     'think\Log' => ['record' => 'msg, type?, context?, lazy?'],
     'think\Cache' => ['store' => 'name?'],
     'think\exception\Handle' => ['report' => 'exception', 'isIgnoreReport' => 'exception'],
-    'think\db\PDOConnection' => ['transaction' => 'callback', 'getPdo' => ''],
+    'think\db\PDOConnection' => ['transaction' => 'callback', 'getPdo' => '', 'close' => ''],
+    'think\DbManager' => ['connect' => 'name?, force?', 'getInstance' => ''],
 ];

@@ -12,6 +12,9 @@ use Illuminate\Queue\Jobs\Job;
 /** A job of duly as Laravel's worker knows it. Its `release` counts as an attempt, as with Laravel's own drivers. */
 final class DulyJob extends Job implements JobContract
 {
+    /** The exit code with which PHP ends for an exception. */
+    private const UNCAUGHT = 255;
+
     /** @var ?array<string, mixed> */
     private ?array $decoded = null;
     private ?\Throwable $thrown = null;
@@ -47,6 +50,20 @@ final class DulyJob extends Job implements JobContract
     public function attempts(): int
     {
         return $this->reserved->attempt;
+    }
+
+    public function fire(): void
+    {
+        $owner = getmypid();
+        try {
+            parent::fire();
+        } finally {
+            if (getmypid() !== $owner) {
+                $job = $this->getJobId();
+                error_log("duly: a process that the handler of job '{$job}' has forked ends: it came back");
+                exit(self::UNCAUGHT); // the job is its parent's
+            }
+        }
     }
 
     /** The job is done. A failed one is deleted, too, before Laravel says why: that waits for the reason. */

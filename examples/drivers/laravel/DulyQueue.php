@@ -6,12 +6,14 @@ namespace App\Queue;
 
 use Duly\Client;
 use Duly\Consumer;
+use Duly\Exception\ExceptionInterface;
 use Duly\Exception\LeaseLostException;
 use Duly\NewJob;
 use Illuminate\Contracts\Queue\Queue as QueueContract;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\WorkerStopping;
 use Illuminate\Queue\Queue;
+use Illuminate\Queue\Worker;
 
 /** A connection of Laravel's queue: Laravel's worker runs the jobs, duly keeps and gives them. */
 final class DulyQueue extends Queue implements QueueContract
@@ -20,12 +22,17 @@ final class DulyQueue extends Queue implements QueueContract
     private const MAX_RETRIES = 99_999;
     /** Laravel's alarm comes first. Where a run holds it up, duly takes the job back behind it. */
     private const BEHIND_THE_ALARM_S = 5;
+    /** Of a job that has no limit: 100 years, the longest that duly takes. */
+    private const LONGEST_RUN_S = 3_153_600_000;
     /** How long the end of a worker waits for the last outcomes to be sent. */
     private const FAREWELL_S = 2.0;
+    /** What may be used to say that all memory was used up. */
+    private const LAST_BYTES = 16 << 20;
 
     private ?Consumer $consumer = null;
     /** @var list<string> the queues of the consumer, the first one first */
     private array $served = [];
+    private bool $listens = false;
     /** The job that the worker has. */
     private ?DulyJob $current = null;
 
@@ -108,7 +115,17 @@ final class DulyQueue extends Queue implements QueueContract
     public function bulk($jobs, $data = '', $queue = null): void
     {
         $new = [];
-        foreach (is_iterable($jobs) ? $jobs : [$jobs] as $job) {
+        $jobs = is_iterable($jobs) ? $jobs : [$jobs];
+        $jobs = is_array($jobs) ? $jobs : iterator_to_array($jobs, false);
+        if (array_filter($jobs, $this->shouldDispatchAfterCommit(...)) !== []) {
+            foreach ($jobs as $job) {
+                isset($job->delay)
+                    ? $this->later($job->delay, $job, $data, $queue)
+                    : $this->push($job, $data, $queue);
+            }
+            return;
+        }
+        foreach ($jobs as $job) {
             $payload = $this->createPayload($job, $this->name($queue), $data, $job->delay ?? null);
             $new[] = new NewJob(...isset($job->delay) ? self::due($job->delay) : [], ...self::optionsOf($payload));
         }
@@ -117,15 +134,27 @@ final class DulyQueue extends Queue implements QueueContract
 
     /**
      * Laravel's worker asks for each of its queues. The first one waits, and for all that it has asked for so far.
+     * Other callers, such as a handler, get a job of the queue that they ask for.
      *
      * @param ?string $queue
      * @param int $index which of its queues that is
      */
     public function pop($queue = null, $index = 0): ?DulyJob
     {
+        $caller = debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1]['object'] ?? null;
+        if (!$caller instanceof Worker) {
+            $job = $this->queue($queue)->reserve(lease: $this->settings['lease'] ?? null, renew: true);
+            return $job === null ? null : new DulyJob($this->container, $job, $this->connectionName);
+        }
         $this->giveUp('its handler neither deleted nor released it', $this->settings['retry_after'] ?? 60);
         $consumer = $this->consumer($this->name($queue));
-        $job = $consumer->next($index === 0 ? $this->settings['block_for'] ?? 1.0 : 0.0);
+        try {
+            $job = $consumer->next($index === 0 ? $this->settings['block_for'] ?? 1.0 : 0.0);
+        } catch (ExceptionInterface $error) {
+            // It is over for this one, as by a wrong password. The next call makes another.
+            $this->consumer = null;
+            throw $error;
+        }
         if ($job === null) {
             foreach ($consumer->events() as $event) {
                 error_log("duly: {$event['text']}"); // outages, lost leases
@@ -140,14 +169,19 @@ final class DulyQueue extends Queue implements QueueContract
         if ($this->consumer !== null && in_array($queue, $this->served, true)) {
             return $this->consumer;
         }
-        $this->consumer === null ? $this->listen() : $this->consumer->close(self::FAREWELL_S);
-        $this->served[] = $queue;
+        $this->listen();
+        $this->consumer?->close(self::FAREWELL_S);
+        $this->served = array_values(array_unique([...$this->served, $queue]));
         $settings = array_intersect_key($this->settings, ['lease' => 0, 'timeout' => 0, 'prefetch' => 0]);
         return $this->consumer = new Consumer($this->client, $this->served, ...$settings);
     }
 
     private function listen(): void
     {
+        if ($this->listens) {
+            return;
+        }
+        $this->listens = true;
         $events = $this->container->make('events');
         // The worker releases a job behind this, without a reason.
         $events->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {
@@ -161,6 +195,10 @@ final class DulyQueue extends Queue implements QueueContract
     /** In the middle of a run this is `exit`, a fatal error or the alarm. */
     private function end(string $why): void
     {
+        if ((error_get_last()['type'] ?? 0) === E_ERROR) {
+            // It may be that all memory was used up.
+            ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
+        }
         $this->giveUp($why, 0);
         $this->consumer?->close(self::FAREWELL_S);
         $this->consumer = null;
@@ -200,8 +238,10 @@ final class DulyQueue extends Queue implements QueueContract
         if ($name !== '' && strlen($name) <= 128) {
             $options['name'] = $name; // for those who look at the queue
         }
-        if (($known['timeout'] ?? 0) > 0) {
-            $options['timeout'] = $known['timeout'] + self::BEHIND_THE_ALARM_S;
+        if (isset($known['timeout'])) {
+            // 0 means no limit, whatever its worker says.
+            $isLimited = $known['timeout'] > 0;
+            $options['timeout'] = $isLimited ? $known['timeout'] + self::BEHIND_THE_ALARM_S : self::LONGEST_RUN_S;
         }
         return $options;
     }

@@ -31,8 +31,19 @@ use Symfony\Component\Messenger\Transport\TransportInterface;
  */
 final class DulyTransport implements TransportInterface, MessageCountAwareInterface
 {
+    /** What may be used to say that all memory was used up. */
+    private const LAST_BYTES = 16 << 20;
+    /** The exit code with which PHP ends for an exception. */
+    private const UNCAUGHT = 255;
+
     private Queue $queue;
     private ?Consumer $consumer = null;
+    /** The process that the consumer is of. */
+    private int $owner = 0;
+    /** How many transports of this process were asked for messages. */
+    private static int $asked = 0;
+    /** Whether the last one that was asked had one. Then the next one does not wait: the others may have more. */
+    private static bool $isBusy = false;
     /** @var array<string, Job> those that were given and are not settled, by their ids */
     private array $out = [];
 
@@ -78,11 +89,16 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     public function get(): iterable
     {
         try {
-            $job = $this->consumer()->next($this->options['wait'] ?? 1.0);
+            $consumer = $this->consumer();
+            $isPatient = self::$asked === 1 || !self::$isBusy;
+            $job = $consumer->next($isPatient ? $this->options['wait'] ?? 1.0 : 0.0);
         } catch (ExceptionInterface $error) {
+            // It is over for this one, as by a wrong password. The next call makes another.
+            $this->consumer = null;
             throw new TransportException($error->getMessage(), 0, $error);
         }
-        foreach ($job === null ? $this->consumer()->events() : [] as $event) {
+        self::$isBusy = $job !== null;
+        foreach ($job === null ? $consumer->events() : [] as $event) {
             $this->logger?->log($event['level'], "duly: {$event['text']}"); // outages, lost leases
         }
         return $job === null ? [] : [$this->envelopeOf($job)];
@@ -144,11 +160,19 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
 
     private function consumer(): Consumer
     {
+        if ($this->consumer !== null && $this->owner !== getmypid()) {
+            $this->logger?->error('duly: a process that a handler has forked ends: it came back from it');
+            exit(self::UNCAUGHT);
+        }
         if ($this->consumer === null) {
             $known = ['lease' => 0, 'timeout' => 0, 'prefetch' => 0, 'concurrency' => 0];
             $settings = array_intersect_key($this->options, $known);
             $this->consumer = new Consumer($this->client, $this->options['queue'], ...$settings);
-            register_shutdown_function($this->end(...));
+            if ($this->owner === 0) {
+                register_shutdown_function($this->end(...));
+                self::$asked++;
+            }
+            $this->owner = (int) getmypid();
         }
         return $this->consumer;
     }
@@ -156,6 +180,10 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     /** In the middle of a run this is `exit` or a fatal error. The message may do it again, so that the run counts. */
     private function end(): void
     {
+        if ((error_get_last()['type'] ?? 0) === E_ERROR) {
+            // It may be that all memory was used up.
+            ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
+        }
         foreach ($this->out as $job) {
             $this->settle($job, static fn (Job $job) => $job->fail('the process ended during its run'));
         }

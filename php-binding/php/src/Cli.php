@@ -65,6 +65,10 @@ final class Cli
         if (!extension_loaded('duly')) {
             return $this->refuse('the PHP extension duly is not loaded: php -d extension=/path/to/duly.so, or php.ini');
         }
+        $mismatch = Version::mismatch();
+        if ($mismatch !== null) {
+            return $this->refuse($mismatch);
+        }
         if (in_array('--version', $arguments, true)) {
             fwrite(STDOUT, 'duly ' . phpversion('duly') . "\n");
             return 0;

@@ -6,13 +6,14 @@ namespace Duly;
 
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
+use Duly\Exception\UnsupportedException;
 
 // For programs without an autoloader, for which this file is the only one to name.
 // phpcs:disable PSR1.Files.SideEffects
 if (extension_loaded('duly')) {
     $files = ['Exception/JobInterruptedException', 'Retry', 'Release', 'Fail'];
     $files = [...$files, 'Exits', 'Failures', 'Handlers', 'Hooks', 'Leftovers', 'Log', 'Misuse', 'RestartOn'];
-    $files = [...$files, 'Run', 'Runs', 'Signals', 'Supervised', 'Supervisor', 'Telemetry'];
+    $files = [...$files, 'Run', 'Runs', 'Signals', 'Supervised', 'Supervisor', 'Telemetry', 'Version'];
     foreach ($files as $file) {
         // An autoloader may have loaded it under another path.
         class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";
@@ -112,6 +113,10 @@ final class Worker
         private int|float|null $timeout = null,
         private ?int $prefetch = null,
     ) {
+        $mismatch = Version::mismatch();
+        if ($mismatch !== null) {
+            throw new UnsupportedException($mismatch);
+        }
         $this->check();
         $log === null || Misuse::refuseGenerator('log', $log);
         $report === null || Misuse::refuseGenerator('report', $report);

@@ -55,6 +55,7 @@ $duly = ['driver' => 'duly', 'url' => $settings['url'], 'prefix' => $settings['p
 $app->instance('config', new App\Config([
     'queue.default' => 'duly',
     'queue.connections.duly' => ['lease' => 1, 'retry_after' => 0.2] + $duly,
+    'queue.connections.late' => ['after_commit' => true] + $duly,
     'queue.connections.kills' => ['lease' => 2] + $duly,
     'queue.connections.redis' => ['driver' => 'redis', 'queue' => 'default', 'retry_after' => 60],
 ]));

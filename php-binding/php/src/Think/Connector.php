@@ -6,6 +6,7 @@ namespace Duly\Think;
 
 use Duly\Client;
 use Duly\Consumer;
+use Duly\Exception\ExceptionInterface;
 use Duly\Exception\LeaseLostException;
 use Duly\NewJob;
 use Duly\Queue;
@@ -26,6 +27,8 @@ final class Connector extends \think\queue\Connector
     private const MAX_RETRIES = 99_999;
     /** So soon a signal is seen. */
     private const SLICE_S = 0.25;
+    /** The alarm of think-queue comes first. Where a run holds it up, duly takes the job back behind it. */
+    private const BEHIND_THE_ALARM_S = 5.0;
     /** How long the end of a worker waits for the last outcomes. */
     private const FAREWELL_S = 2.0;
     private const ENDED = 'the process ended during its run';
@@ -114,47 +117,62 @@ final class Connector extends \think\queue\Connector
 
     /**
      * Waits on all queues of its worker at once, whichever is asked for, until there is a job or the worker is to end.
-     * For other programs it waits for `block_for` seconds.
+     * Other callers, such as a handler, get a job of the queue that they ask for, and wait for `block_for` seconds.
      *
      * @param ?string $queue
      */
     public function pop($queue = null): ?Job
     {
-        $this->worker = QueueWorker::calling($this->app, $this->worker);
+        $worker = QueueWorker::calling($this->app, $this->worker);
+        if ($worker === null || ($worker !== $this->worker && $this->current?->isUnsettled() === true)) {
+            $wait = (float) ($this->settings['block_for'] ?? 0);
+            $job = $this->queue($queue)->reserve($wait, $this->settings['lease'] ?? null, renew: true);
+            return $job === null ? null : $this->jobOf($job);
+        }
+        $this->worker = $worker;
         $this->listen();
         $this->finish();
-        if ($this->worker?->isLoop === true && function_exists('pcntl_alarm')) {
+        OpenTransactions::end($this->app, static fn (): string => 'the last job');
+        if ($worker->isLoop && function_exists('pcntl_alarm')) {
             pcntl_alarm(0); // that of the job before, which would end an idle worker
         }
-        $consumer = $this->consumer($this->worker?->queues ?? [$this->name($queue)]);
-        $until = microtime(true) + $this->patience();
+        $consumer = $this->consumer($worker);
+        $until = microtime(true) + ($worker->isLoop ? INF : 1.0);
         do {
-            $job = $consumer->next(max(0.0, min(self::SLICE_S, $until - microtime(true))));
-            $this->report($consumer, $job === null);
+            $job = $this->next($consumer, max(0.0, min(self::SLICE_S, $until - microtime(true))));
             if ($job !== null) {
-                return $this->current = new Job($this->app, $job, (string) $this->connection);
+                return $this->current = $this->jobOf($job);
             }
-            if ($this->worker?->isLoop === true && $this->worker->isToEnd()) {
+            if ($worker->isLoop && $worker->isToEnd()) {
                 // It would do so after a sleep of three seconds.
-                $this->worker->worker->stop();
+                $worker->worker->stop();
             }
         } while (microtime(true) < $until);
         return null;
     }
 
-    /** How long `pop` waits, in seconds. */
-    private function patience(): float
+    private function jobOf(\Duly\Job $reserved): Job
     {
-        return match ($this->worker?->isLoop) {
-            true => INF,
-            false => 1.0,
-            null => (float) ($this->settings['block_for'] ?? 0),
-        };
+        return new Job($this->app, $reserved, (string) $this->connection);
     }
 
-    /** @param list<string> $queues */
-    private function consumer(array $queues): Consumer
+    private function next(Consumer $consumer, float $wait): ?\Duly\Job
     {
+        try {
+            $job = $consumer->next($wait);
+        } catch (ExceptionInterface $error) {
+            // It is over for this one, as by a wrong password. The next call makes another.
+            $this->consumer = null;
+            $this->served = [];
+            throw $error;
+        }
+        $this->report($consumer, $job === null);
+        return $job;
+    }
+
+    private function consumer(QueueWorker $worker): Consumer
+    {
+        $queues = $worker->queues;
         if ($this->consumer !== null && $queues === $this->asked) {
             return $this->consumer; // as for nearly every job
         }
@@ -165,17 +183,36 @@ final class Connector extends \think\queue\Connector
             $this->served = [...$this->served, ...array_values($missing)];
             $options = array_filter([
                 'lease' => $this->settings['lease'] ?? null,
-                'timeout' => $this->worker?->timeout ?? $this->settings['timeout'] ?? null,
-                'prefetch' => $this->worker?->isLoop === true ? $this->settings['prefetch'] ?? null : 0,
+                'timeout' => self::behindTheAlarm($worker) ?? $this->settings['timeout'] ?? null,
+                'prefetch' => $worker->isLoop ? $this->settings['prefetch'] ?? null : 0,
             ], static fn (mixed $value): bool => $value !== null);
             $this->consumer = new Consumer($this->client(), $this->served, ...$options);
         }
         return $this->consumer;
     }
 
+    /** Null where nothing ends a run: a job that goes on would run twice. */
+    private static function behindTheAlarm(QueueWorker $worker): ?float
+    {
+        $isEnded = $worker->timeout !== null && extension_loaded('pcntl');
+        return $isEnded ? $worker->timeout + self::BEHIND_THE_ALARM_S : null;
+    }
+
     private function client(): Client
     {
         return $this->client ??= self::clientOf($this->app, $this->settings);
+    }
+
+    /**
+     * Whether this is the type of a connection of think-queue.
+     *
+     * @internal of `Duly\Think`
+     *
+     * @param array<string, mixed> $settings of a connection
+     */
+    public static function isOf(array $settings): bool
+    {
+        return ltrim((string) ($settings['type'] ?? ''), '\\') === self::class;
     }
 
     /**
@@ -254,7 +291,7 @@ final class Connector extends \think\queue\Connector
 
     private function waitsForCommit(): bool
     {
-        return ($this->settings['after_commit'] ?? false) && $this->app->make(Duly::class)->isInTransaction();
+        return (bool) ($this->settings['after_commit'] ?? false);
     }
 
     private function dispatch(callable $push): void

@@ -6,6 +6,7 @@ namespace Duly\Think;
 
 use Duly\Exception\JobInterruptedException;
 use Duly\Fail;
+use Duly\Failures;
 use Duly\Release;
 use Duly\Retry;
 use think\App;
@@ -131,6 +132,7 @@ final class Job extends \think\queue\Job
      */
     public function fire(): void
     {
+        $owner = getmypid();
         try {
             $handler = $this->getResolvedJob();
             [, $method] = $this->getParsedJob();
@@ -152,7 +154,19 @@ final class Job extends \think\queue\Job
         } catch (JobInterruptedException $interrupted) {
             $this->isInterrupted = true;
             throw $interrupted;
+        } finally {
+            if (getmypid() !== $owner) {
+                $this->endForked();
+            }
         }
+    }
+
+    /** A process that the handler has forked, and that comes back from it: the job is its parent's. */
+    private function endForked(): never
+    {
+        $named = Failures::job($this->reserved);
+        $this->app->log->record("duly: a process that the handler of {$named} has forked ends: it came back", 'error');
+        exit(255); // as PHP does when nobody catches an exception
     }
 
     /** @return int|null */

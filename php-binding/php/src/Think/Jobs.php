@@ -20,16 +20,50 @@ final class Jobs
 {
     private ?\think\queue\Worker $queueWorker = null;
     private RestartOn $restartOn;
+    /** This process; in one that a handler forks, nothing is done to what they share. */
+    private int $owner;
 
-    /** @param array<string, mixed> $settings `tries`, `delay` and `restart_on` of `config/duly.php` */
+    /**
+     * @param array<string, mixed> $settings `tries`, `delay` and `restart_on` of `config/duly.php`, and the
+     *     `connection` of think-queue to which its jobs belong, if there is one
+     */
     public function __construct(private App $app, private Worker $worker, private array $settings)
     {
         $this->restartOn = new RestartOn();
         $this->restartOn->add($settings['restart_on'] ?? []);
+        $this->owner = (int) getmypid();
     }
 
     /** The handler of all names. */
     public function run(mixed $data, \Duly\Job $job): mixed
+    {
+        $isOpen = false;
+        try {
+            $result = $this->call($data, $job);
+        } finally {
+            $isOpen = $this->endTransactions($job);
+        }
+        if ($isOpen && !$job->settled) {
+            throw new \LogicException('the handler has left a transaction open, which is rolled back');
+        }
+        return $result;
+    }
+
+    private function endTransactions(\Duly\Job $job): bool
+    {
+        if (getmypid() !== $this->owner) {
+            return false;
+        }
+        $run = static fn (): string => Failures::job($job);
+        try {
+            return OpenTransactions::end($this->app, $run);
+        } catch (JobInterruptedException $interrupted) { // once in a run
+            OpenTransactions::end($this->app, $run);
+            throw $interrupted;
+        }
+    }
+
+    private function call(mixed $data, \Duly\Job $job): mixed
     {
         if (Payload::isOf($data, $job)) {
             $this->runOfThinkQueue($job);
@@ -68,8 +102,13 @@ final class Jobs
             return; // think-queue has called it
         }
         [$class] = HandlerNames::resolve($this->app, $job->name);
-        if (method_exists($class, 'failed')) {
+        if (!method_exists($class, 'failed')) {
+            return;
+        }
+        try {
             $this->app->make($class, [$data], true)->failed($data, $error);
+        } finally {
+            $this->endTransactions($job);
         }
     }
 
@@ -120,6 +159,9 @@ final class Jobs
                     && $event->job->because($event->exception);
             });
             $this->app->event->listen(\think\queue\event\JobFailed::class, function ($event): void {
+                if (!isset($this->settings['connection'])) {
+                    return; // `queue:retry` has none to push it to
+                }
                 // As `queue:work` does.
                 $job = $event->job;
                 $log = [$event->connection, $job->getQueue(), $job->getRawBody(), $event->exception];

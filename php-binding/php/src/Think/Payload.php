@@ -15,6 +15,8 @@ use Duly\Job;
 final class Payload
 {
     private const LONGEST_NAME = 128;
+    /** The longest timeout that duly takes: 100 years. */
+    private const LONGEST_RUN_S = 3_153_600_000.0;
 
     /** Whether think-queue pushed this job, here or on its own Redis driver, from which the bridge brought it. */
     public static function isOf(mixed $data, Job $job): bool
@@ -41,11 +43,16 @@ final class Payload
         return self::name(is_string($command) ? $command : ($payload['job'] ?? ''));
     }
 
-    /** In seconds; null for none, which think-queue also writes as 0. */
+    /**
+     * In seconds; null if it says none, so that what its worker says counts. 0 means no limit, whatever that says.
+     */
     public static function timeoutOf(mixed $payload): ?float
     {
         $timeout = $payload['timeout'] ?? null;
-        return is_numeric($timeout) && $timeout > 0 ? (float) $timeout : null;
+        if (!is_numeric($timeout)) {
+            return null;
+        }
+        return $timeout > 0 ? (float) $timeout : self::LONGEST_RUN_S;
     }
 
     /**

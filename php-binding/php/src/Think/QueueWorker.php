@@ -43,15 +43,20 @@ final class QueueWorker
     /** The one that is calling; null for other programs. */
     public static function calling(App $app, ?self $known): ?self
     {
-        // What was given to each call is read once.
-        $options = DEBUG_BACKTRACE_PROVIDE_OBJECT | ($known === null ? 0 : DEBUG_BACKTRACE_IGNORE_ARGS);
-        foreach (debug_backtrace($options, self::FRAMES) as $frame) {
-            $worker = $frame['object'] ?? null;
-            if (!$worker instanceof Worker || !in_array($frame['function'], ['daemon', 'runNextJob'], true)) {
+        // This call, that of `pop`, and what has called `pop`.
+        $caller = debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS, 3)[2] ?? [];
+        $worker = $caller['object'] ?? null;
+        if (!$worker instanceof Worker || $caller['function'] !== 'getNextJob') {
+            return null; // such as a handler that takes a job itself
+        }
+        if ($known?->worker === $worker) {
+            return $known;
+        }
+        // What was given to its loop is read once.
+        foreach (debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT, self::FRAMES) as $frame) {
+            $isWorker = ($frame['object'] ?? null) === $worker;
+            if (!$isWorker || !in_array($frame['function'], ['daemon', 'runNextJob'], true)) {
                 continue;
-            }
-            if ($known !== null) {
-                return $known->worker === $worker ? $known : self::calling($app, null);
             }
             $isLoop = $frame['function'] === 'daemon';
             $given = $frame['args'] ?? [];

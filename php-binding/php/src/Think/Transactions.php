@@ -17,8 +17,8 @@ use think\db\PDOConnection;
  */
 final class Transactions
 {
-    /** @var list<list<callable(): mixed>> what waits for each transaction that is open, the outermost first */
-    private array $waiting = [];
+    /** @var list<array{object, list<callable(): mixed>}> those that are open, of any database, and what waits for each */
+    private array $open = [];
 
     public function __construct(private App $app)
     {
@@ -26,47 +26,66 @@ final class Transactions
 
     public function isOpen(): bool
     {
-        return $this->waiting !== [];
+        return $this->open !== [];
     }
 
     /** @param callable(): mixed $call */
     public function afterCommit(callable $call): void
     {
-        if ($this->waiting === []) {
-            $call();
+        $inner = array_key_last($this->open);
+        if ($inner !== null) {
+            $this->refuseOthers($this->open[$inner][0]);
+            $this->open[$inner][1][] = $call;
             return;
         }
-        $this->waiting[array_key_last($this->waiting)][] = $call;
+        foreach ($this->app->exists('db') ? $this->app->db->getInstance() : [] as $database) {
+            $this->refuseOthers($database);
+        }
+        $call();
     }
 
     /** @param callable(): mixed $run */
     public function run(callable $run, ?string $connection): mixed
     {
         $database = $this->app->db->connect($connection);
-        if ($this->waiting === [] && $database instanceof PDOConnection) {
-            $pdo = $database->getPdo();
-            if ($pdo instanceof \PDO && $pdo->inTransaction()) {
-                // The end of this one would be a savepoint, and what waits would be called before the commit.
-                throw new \LogicException(
-                    'a transaction is open that duly does not know: begin the outer one by duly()->transaction(), too'
-                );
-            }
-        }
-        $this->waiting[] = [];
+        $this->refuseOthers($database);
+        $this->open[] = [$database, []];
         try {
             $result = $database->transaction($run);
         } catch (\Throwable $error) {
-            array_pop($this->waiting);
+            array_pop($this->open);
             throw $error;
         }
-        $calls = array_pop($this->waiting) ?? [];
-        if ($this->waiting === []) {
+        [, $calls] = array_pop($this->open);
+        $around = $this->of($database);
+        $outer = array_key_last($around);
+        if ($outer === null) {
             self::callAll($calls);
         } else {
             // It was a savepoint: the outer transaction decides.
-            array_push($this->waiting[array_key_last($this->waiting)], ...$calls);
+            array_push($this->open[$outer][1], ...$calls);
         }
         return $result;
+    }
+
+    /** One that was begun otherwise: what waits for one of ours would be called though that is rolled back. */
+    private function refuseOthers(object $database): void
+    {
+        if (!$database instanceof PDOConnection) {
+            return;
+        }
+        $ours = count($this->of($database));
+        if ($ours === 0 ? OpenTransactions::isOpen($database) : OpenTransactions::depth($database) > $ours) {
+            throw new \LogicException(
+                'a transaction is open that duly does not know: begin that one by duly()->transaction(), too'
+            );
+        }
+    }
+
+    /** @return array<int, mixed> those of this database */
+    private function of(object $database): array
+    {
+        return array_filter($this->open, static fn (array $open): bool => $open[0] === $database);
     }
 
     /**

@@ -50,14 +50,14 @@ final class Work
 
     /**
      * @param array<string, mixed> $settings arguments of `Duly\Worker`
-     * @param array<string, mixed> $options `tries` and `delay` of jobs of think-queue, `connection`
+     * @param array<string, mixed> $options `tries` and `delay` of jobs of think-queue
      */
     public static function of(App $app, array $settings, array $options): Worker
     {
         $configured = $app->config->get('duly.worker', []);
         $settings += array_filter([
             'queues' => $configured['queues'] ?? [$app->config->get('duly.queue', 'default')],
-            'memory' => $configured['memory'] ?? 128,
+            'memory' => array_key_exists('memory', $configured) ? $configured['memory'] : 128,
             'maxJobs' => $configured['max_jobs'] ?? null,
             'lease' => isset($configured['lease']) ? (float) $configured['lease'] : null,
             'grace' => isset($configured['grace']) ? (float) $configured['grace'] : null,
@@ -75,7 +75,21 @@ final class Work
                 $jobs?->report($thrown, $job);
             },
         );
-        $jobs = new Jobs($app, $worker, array_filter($options, 'is_scalar') + $configured);
+        $options = array_filter($options, 'is_scalar') + ['connection' => self::connection($app)];
+        $jobs = new Jobs($app, $worker, $options + $configured);
         return $worker->otherwise($jobs->run(...))->onFailed($jobs->failed(...));
+    }
+
+    /** The connection of think-queue whose jobs these are: to it `queue:retry` pushes what has failed. Null for none. */
+    private static function connection(App $app): ?string
+    {
+        $all = $app->config->get('queue.connections', []);
+        $default = (string) $app->config->get('queue.default');
+        foreach ([$default => $all[$default] ?? []] + $all as $name => $settings) {
+            if (Connector::isOf($settings) && !Connector::hasItsOwnServer($settings)) {
+                return (string) $name;
+            }
+        }
+        return null;
     }
 }

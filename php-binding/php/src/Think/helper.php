@@ -2,6 +2,7 @@
 
 declare(strict_types=1);
 
+// phpcs:disable PSR1.Files.SideEffects
 // Composer loads this file in every program: those without ThinkPHP get no function.
 if (class_exists(\think\Container::class) && !function_exists('duly')) {
     /**
@@ -14,4 +15,12 @@ if (class_exists(\think\Container::class) && !function_exists('duly')) {
         $duly = \think\Container::getInstance()->make(Duly\Think\Duly::class);
         return $queue === null ? $duly : $duly->queue($queue);
     }
+
+    // Before think's own shutdown function: if all memory is used up, that would use it up again, and no other function
+    // were called, such as the one that says what became of a job.
+    PHP_SAPI === 'cli' && register_shutdown_function(static function (): void {
+        if ((error_get_last()['type'] ?? 0) === E_ERROR) {
+            ini_set('memory_limit', (string) (memory_get_usage(true) + (16 << 20)));
+        }
+    });
 }

@@ -49,6 +49,7 @@ final class Kernel
             'kills' => $make('duly://default', ['lease' => 2]),
             'batches' => $make('duly://batches', ['concurrency' => 10]),
             'kept' => $make('duly://kept', []),
+            'patient' => $make('duly://kept', ['wait' => 3600]),
             'failed' => $make('duly://failed', []),
             'redis' => static fn () => (new RedisTransportFactory())->createTransport(
                 "redis://{$socket}",

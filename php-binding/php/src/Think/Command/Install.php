@@ -99,7 +99,7 @@ class Install extends Command
             return;
         }
         foreach ($this->app->config->get('queue.connections', []) as $name => $connection) {
-            if (ltrim((string) ($connection['type'] ?? ''), '\\') === Connector::class) {
+            if (Connector::isOf($connection)) {
                 $is = $name === $this->app->config->get('queue.default') ? ', and the default' : '';
                 $this->say(true, "think-queue: the connection {$name} is duly's{$is}");
                 return;

@@ -39,7 +39,7 @@ abstract class OnFailed extends Command
         }
         $elsewhere = [];
         foreach ($config->get('queue.connections', []) as $connection => $settings) {
-            if (ltrim((string) ($settings['type'] ?? ''), '\\') !== Connector::class) {
+            if (!Connector::isOf($settings)) {
                 continue;
             }
             $name = (string) ($settings['queue'] ?? 'default');
