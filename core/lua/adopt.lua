@@ -43,12 +43,21 @@ if entering > 0 then
   if entering > room then return string.format('room %.0f', math.max(0, room)) end
 end
 local some_ready, earliest, some_large, stored = false, nil, false, 0
+-- A server that dies may keep the first of these writes alone (`docs/servers.md`): nothing runs before the batch is known to be in.
+local records = {}
 for i = first_item, #ARGV, 4 do
-  local id, record, target = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  redis.call('HSET', jobs, id, record)
+  local id, record = ARGV[i], ARGV[i + 1]
   -- without: a job that comes over forgets how often it failed
   if ARGV[i + 3] ~= '' then redis.call('HSET', returned, id, ARGV[i + 3]) end
   if #record > LARGE then some_large = true end
+  records[#records + 1] = id
+  records[#records + 1] = record
+end
+redis.call('HSET', jobs, unpack(records))
+-- without: a batch is stored by each bridge that finds it in flight
+redis.call('HSET', adopted, lane, sequence)
+for i = first_item, #ARGV, 4 do
+  local id, target = ARGV[i], ARGV[i + 2]
   local due = tonumber(string.match(target, '^@(%d+)$'))
   if target == 'failed' then
     redis.call('ZADD', failed, now_text, id)
@@ -62,7 +71,5 @@ for i = first_item, #ARGV, 4 do
   end
   stored = stored + 1
 end
--- without: a batch is stored by each bridge that finds it in flight
-redis.call('HSET', adopted, lane, sequence)
 --- include: push/pushed
 return answer('adopted')

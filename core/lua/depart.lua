@@ -8,7 +8,7 @@
 -- Cost:    O(log n) a job, at most `cap`, or 4 MiB of records.
 --- include: call/meta
 if refused then return refused end
-local noted = redis.call('HMGET', departed, 'token', 'sequence', 'lane', 'state', 'made_for')
+local noted = redis.call('HMGET', departed, 'token', 'sequence', 'lane', 'state', 'made_for', 'unfinished')
 local noted_token, sequence, noted_lane, noted_state = noted[1], noted[2], noted[3], noted[4]
 -- without: a bridge whose lock was lost goes on beside another one
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
@@ -37,6 +37,21 @@ local function next_sequence(least)
   note_sequence(string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1)))
 end
 if waiting > 0 then
+  if noted[6] then
+    -- A server that died has kept the half of a call (`docs/servers.md`): what is in the batch has left.
+    --- include: job/routing
+    local entries = redis.call('LRANGE', departing, '0', '-1')
+    for at = 1, #entries, 4 do
+      local id, record = entries[at], entries[at + 1]
+      if redis.call('HGET', jobs, id) == record then
+        local _, _, key = routing(record)
+        if key and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
+        redis.call('HDEL', returned, id)
+        redis.call('HDEL', jobs, id)
+      end
+    end
+    redis.call('HDEL', departed, 'unfinished')
+  end
   -- without `and tried == sequence`: a bridge that was frozen sends a batch of the one that went on for it once more
   local is_behind = above ~= '' and tried == sequence and tonumber(sequence) <= tonumber(above)
   if not sequence or is_behind then
@@ -50,20 +65,32 @@ if waiting > 0 then
 elseif cap > 0 then
   --- include: job/routing, job/stale, job/fitting
   --- include: purge/head_of_state
-  local batch = {}
+  local is_unfinished = false
+  -- They are in the batch before their records go: a server that dies may keep the first of these writes alone (`docs/servers.md`).
   local function forget(ids, set, members)
     local records = redis.call('HMGET', jobs, unpack(ids))
+    local some = {}
     for i, record in ipairs(records) do
       if record then
-        local _, _, key = routing(record)
-        -- without `and redis.call('HGET', keys, key) == ids[i]`: a failed job that goes back frees a key that a live job holds
-        if key and redis.call('HGET', keys, key) == ids[i] then redis.call('HDEL', keys, key) end
-        local at = #batch
-        batch[at + 1], batch[at + 2] = ids[i], record
+        local at = #some
+        some[at + 1], some[at + 2] = ids[i], record
         -- without `or ''`: a batch ends at the first job that never came back
-        batch[at + 3] = redis.call('HGET', returned, ids[i]) or ''
-        batch[at + 4] = set and redis.call('ZSCORE', set, members[i]) or ''
+        some[at + 3] = redis.call('HGET', returned, ids[i]) or ''
+        some[at + 4] = set and redis.call('ZSCORE', set, members[i]) or ''
       end
+    end
+    if #some > 0 then
+      if not is_unfinished then
+        is_unfinished, noted_state = true, state
+        redis.call('HSET', departed, 'unfinished', '1')
+        next_sequence(tonumber(above) or 0)
+      end
+      redis.call('RPUSH', departing, unpack(some))
+    end
+    for i, record in ipairs(records) do
+      local _, _, key = routing(record or '{')
+      -- without `and redis.call('HGET', keys, key) == ids[i]`: a failed job that goes back frees a key that a live job holds
+      if key and redis.call('HGET', keys, key) == ids[i] then redis.call('HDEL', keys, key) end
     end
     -- without: what came back of a job that has gone stays for ever
     redis.call('HDEL', returned, unpack(ids))
@@ -73,11 +100,7 @@ elseif cap > 0 then
   --- include: purge/out_of_state
   -- with `if removed > 0 then`: the bridge stops at entries that no longer count
   if seen > 0 then more = 'more' end
-  if removed > 0 then
-    redis.call('RPUSH', departing, unpack(batch))
-    noted_state = state
-    next_sequence(tonumber(above) or 0)
-  end
+  if removed > 0 then redis.call('HDEL', departed, 'unfinished') end
 end
 local entries = redis.call('LRANGE', departing, '0', '-1')
 return { #entries > 0 and sequence or '', noted_lane or lane, noted_state or state, more, unpack(entries) }

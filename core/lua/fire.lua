@@ -13,10 +13,6 @@ if refused then return refused end
 redis.call('ZCARD', schedule_due)
 -- without: a foreign type under `schedule_fires` fires a slot by half
 redis.call('HLEN', schedule_fires)
--- without: a foreign type under `jobs` loses a slot
-redis.call('HLEN', jobs)
--- without: a foreign type under `keys` leaves a record that nobody hands out
-redis.call('HLEN', keys)
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list leaves a record that nobody hands out
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 
@@ -45,33 +41,48 @@ while at <= #ARGV do
   if not state or string.sub(state, 1, #expected) ~= expected then
     lines[#lines + 1] = 'moved'
   else
-    -- A server without memory refuses this first write, and the slot stays due.
-    redis.call('HSET', schedule_state, name, ARGV[at + 2])
-    redis.call('ZADD', schedule_due, ARGV[at + 3], name)
+    -- A server that dies may keep the first of these writes alone (`docs/servers.md`), so their order is that of a slot that fires once: the
+    -- record of its job, by which the slot is known if it comes again; the state; and then the entry that lets the job run.
     local outcomes, fires = { 'fired' }, {}
+    local entering, entry_of = {}, {}
     for i = at + 6, at + 3 + 3 * slots, 3 do
       local id, record = ARGV[i + 1], ARGV[i + 2]
       local level, _, key = routing(record)
       local holder = holder_of(id, key)
       local line
-      -- The job of this very slot is there already: it fired, and the schedule was put back to before that.
+      -- The job of this very slot is there already: it fired, and the schedule was put back to before that, or its state was lost.
       -- without `or holder == id`: a slot that comes again cancels its own job
       if holder and (ARGV[at + 4] ~= 'replace' or holder == id) then
         line = 'skipped'
       else
         if holder then
+          -- A removal first, and a server without memory would let all of this call in: this changes nothing, but is refused there.
+          -- without: a full server takes the jobs of schedules that replace
+          if stored == 0 then redis.call('HSET', schedule_state, name, state) end
+          -- It is of an earlier slot of this call: it gets its entry, which goes with it.
+          local entry = entry_of[holder]
+          if entry then
+            redis.call('RPUSH', ready(entering[entry][2]), holder)
+            entering[entry], entry_of[holder] = false, nil
+          end
           --- include: job/remove, push/make_room
         end
-        redis.call('HSET', jobs, id, record)
         if key then redis.call('HSET', keys, key, id) end
+        redis.call('HSET', jobs, id, record)
         -- without: nobody asks for the sizes of large records
         if #record > LARGE then some_large = true end
-        redis.call('RPUSH', ready(level), id)
+        entering[#entering + 1] = { id, level }
+        entry_of[id] = #entering
         stored = stored + 1
       end
       line = line and string.match(line, '%a+') or 'pushed'
       outcomes[#outcomes + 1] = line
       fires[#fires + 1] = ARGV[i] .. ';' .. now_text .. ';' .. line
+    end
+    redis.call('HSET', schedule_state, name, ARGV[at + 2])
+    redis.call('ZADD', schedule_due, ARGV[at + 3], name)
+    for _, job in ipairs(entering) do
+      if job then redis.call('RPUSH', ready(job[2]), job[1]) end
     end
     if #fires > 0 then keep_fires(name, fires) end
     lines[#lines + 1] = table.concat(outcomes, ' ')

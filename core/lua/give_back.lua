@@ -4,7 +4,8 @@
 -- Cost:    O(log n) a job, at most as many as one `depart` takes out.
 --- include: call/meta
 if refused then return refused end
-local noted_token, noted_sequence, state = unpack(redis.call('HMGET', departed, 'token', 'sequence', 'state'))
+local noted_token, noted_sequence, state, unfinished =
+  unpack(redis.call('HMGET', departed, 'token', 'sequence', 'state', 'unfinished'))
 -- without: a bridge whose lock was lost goes on beside another one
 if noted_token and tonumber(noted_token) > tonumber(token) then return 'fenced ' .. noted_token end
 -- A late copy: that batch is there no more.
@@ -23,40 +24,50 @@ for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)
 --- include: call/allow_growing
 --- include: call/clock, job/routing, job/delayed_member, wake/one, wake/at
 local some_ready, earliest = false, nil
+-- A server that dies may keep the first of these writes alone (`docs/servers.md`): nothing runs before the batch is on its way no more.
+redis.call('HSET', departed, 'unfinished', '1')
+local coming = {}
 -- The newest first, so that the oldest is at the head in the end.
 for at = #entries - 3, 1, -4 do
   local id, record, came_back, score = unpack(entries, at, at + 3)
-  -- Somebody has given its id to another job since.
+  local there = redis.call('HGET', jobs, id)
+  -- Somebody has given its id to another job since; or it is this job, of a call that was cut off.
   -- without: two jobs of one id are one
-  if redis.call('HEXISTS', jobs, id) == 1 then id = id .. '.' .. sequence end
+  if there and not (unfinished and there == record) then id = id .. '.' .. sequence end
   local level, _, key = routing(record)
   local holder = key and redis.call('HGET', keys, key)
   -- Its key was free meanwhile.
   -- with `local is_taken = false`: two live jobs have one key
-  local is_taken = state ~= 'failed' and holder and redis.call('HEXISTS', jobs, holder) == 1
-  redis.call('HSET', jobs, id, record)
+  local is_taken = state ~= 'failed' and holder and holder ~= id and redis.call('HEXISTS', jobs, holder) == 1
   if is_taken then
     local counts = string.match(came_back, '^%d+;%d+;') or '0;0;'
     came_back = counts .. 'its key belongs to another job since a bridge had taken this one out'
-    redis.call('ZADD', failed, now_text, id)
-  elseif state == 'ready' then
-    redis.call('LPUSH', ready(level), id)
-    some_ready = true
-  elseif state == 'delayed' then
-    redis.call('ZADD', delayed, score, delayed_member(id, level))
-    earliest = math.min(tonumber(score), earliest or tonumber(score))
-  else
-    redis.call('ZADD', failed, score, id)
+    score = now_text
   end
   -- without: a job that was on its way loses its key
   if key and state ~= 'failed' and not is_taken then redis.call('HSET', keys, key, id) end
   -- without: a job that was on its way forgets how often it failed
   if came_back ~= '' then redis.call('HSET', returned, id, came_back) end
+  redis.call('HSET', jobs, id, record)
+  coming[#coming + 1] = { id, level, score, is_taken and 'failed' or state }
 end
 redis.call('DEL', departing)
 -- The other queue knows this batch as one that never comes, by the sequence behind its own.
 -- without: the next batch is taken for this one, and never comes into the other queue
 redis.call('HSET', departed, 'sequence', string.format('%.0f', sequence + 1))
+for _, job in ipairs(coming) do
+  local id, level, score, its_state = unpack(job)
+  if its_state == 'ready' then
+    redis.call('LPUSH', ready(level), id)
+    some_ready = true
+  elseif its_state == 'delayed' then
+    redis.call('ZADD', delayed, score, delayed_member(id, level))
+    earliest = math.min(tonumber(score), earliest or tonumber(score))
+  else
+    redis.call('ZADD', failed, score, id)
+  end
+end
+redis.call('HDEL', departed, 'unfinished')
 -- without: a waiting worker does not hear of jobs that are ready again
 if some_ready then wake_one() end
 -- without: a waiting worker does not hear of a job that is delayed again

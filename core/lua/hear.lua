@@ -45,8 +45,8 @@ if last > heard_to then
     local field = string.format('unheard:%.0f', number)
     local id = redis.call('HGET', meta, field)
     if id then
-      redis.call('HDEL', meta, field)
       redis.call('ZADD', unheard, '0', id)
+      redis.call('HDEL', meta, field)
     end
   end
   heard_to = to

@@ -20,26 +20,45 @@ redis.call('HLEN', schedule_fires)
 
 -- ARGV from first_item: (name, how its state begins or '' if there is none, definition or '' to remove it, state, when it fires in ms or
 -- `+inf`) each.
-local flags = {}
+--
+-- A server that dies may keep the first of these writes alone (`docs/servers.md`). A schedule that is looked at too soon fires nothing, but
+-- one that is looked at too late does not fire: so a sooner moment comes before the state, and a later one behind it. A put is done when the
+-- definition is written: until then the same put finds another one, and does all of it again.
+local function moment(text) return string.find(text, 'inf', 1, true) and math.huge or tonumber(text) end
+local as_read, is_sooner, earliest = {}, {}, math.huge
 for i = first_item, #ARGV, 5 do
   local name, expected = ARGV[i], ARGV[i + 1]
   local state = redis.call('HGET', schedule_state, name)
-  local is_expected = not state
-  if expected ~= '' then is_expected = state and string.sub(state, 1, #expected) == expected end
+  as_read[i] = not state
+  if expected ~= '' then as_read[i] = state and string.sub(state, 1, #expected) == expected end
+  if as_read[i] and ARGV[i + 2] ~= '' then
+    local fires_at = moment(ARGV[i + 4])
+    earliest = math.min(earliest, fires_at)
+    is_sooner[i] = state and fires_at < moment(redis.call('ZSCORE', schedule_due, name) or 'inf')
+    if is_sooner[i] then redis.call('ZADD', schedule_due, ARGV[i + 4], name) end
+  end
+end
+if earliest < moment(redis.call('HGET', meta, 'schedule_next') or 'inf') then
+  redis.call('HSET', meta, 'schedule_next', string.format('%.0f', earliest))
+end
+local flags = {}
+for i = first_item, #ARGV, 5 do
+  local name = ARGV[i]
   -- with `if false then`: of two changes at once, the one that read less wins
-  if not is_expected then
+  if not as_read[i] then
     flags[#flags + 1] = '0'
   elseif ARGV[i + 2] == '' then
-    redis.call('HDEL', schedule_state, name)
     redis.call('HDEL', schedules, name)
     redis.call('ZREM', schedule_due, name)
     -- without: a schedule that was removed leaves its fires
     redis.call('HDEL', schedule_fires, name)
+    -- The last one: until then it can be removed again.
+    redis.call('HDEL', schedule_state, name)
     flags[#flags + 1] = '1'
   else
-    redis.call('HSET', schedules, name, ARGV[i + 2])
     redis.call('HSET', schedule_state, name, ARGV[i + 3])
-    redis.call('ZADD', schedule_due, ARGV[i + 4], name)
+    if not is_sooner[i] then redis.call('ZADD', schedule_due, ARGV[i + 4], name) end
+    redis.call('HSET', schedules, name, ARGV[i + 2])
     flags[#flags + 1] = '1'
   end
 end

@@ -27,12 +27,11 @@ for number, most_of, jobs_of, us_of, name in string.gmatch(of_names or '', '(%d+
 end
 -- without: lost limits hide what they held back
 if of_names == '?' then lines = { '?' } end
-if #lines > 0 then
-  redis.call('HSET', meta, 'limits', table.concat(lines, '\n'))
-else
-  redis.call('HDEL', meta, 'limits')
-end
-if rate_at then redis.call('HSET', meta, 'rate_at:0', rate_at) end
+-- By one command: a server that dies must not keep limits in our form under the old format (`docs/servers.md`).
+local fields = { 'format', 'FORMAT' }
+local function set(field, value) fields[#fields + 1], fields[#fields + 2] = field, value end
+if #lines > 0 then set('limits', table.concat(lines, '\n')) else redis.call('HDEL', meta, 'limits') end
+if rate_at then set('rate_at:0', rate_at) end
+redis.call('HSET', meta, unpack(fields))
 redis.call('HDEL', meta, 'names', 'rate_at')
-redis.call('HSET', meta, 'format', 'FORMAT')
 return 'ok'

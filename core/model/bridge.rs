@@ -482,6 +482,7 @@ fn jobs_that_lie_elsewhere_leave_it_when_they_come() {
     stage.server.command(&["LPUSH", "topic", "j", "j"]);
     let topic = reading("topic", Order::Right, Layout::Hash("pool".to_owned()));
     assert_eq!(stage.take(&topic, 1, None, 9).unwrap().3, ["2:id1:j6:status1:2"]);
+    assert_eq!(stage.number(&["EXISTS", "pool:j"]), 0);
 }
 
 #[test]

@@ -543,6 +543,22 @@ fn a_foreign_type_under_a_key_stops_each_script_before_it_has_changed_anything()
     }
 }
 
+/// A removal may go on there, and would let all behind it in.
+#[test]
+fn a_full_server_fires_no_slot_that_replaces_a_job() {
+    let mut server = Server::start();
+    let mut real = Real::new(&mut server, 0);
+    real.put(0, "", Some(&put_one()));
+    let first = One { state: "1;2;x".to_owned(), ..put_one() };
+    assert_eq!(real.fire(0, ("1;1;", &first, "replace"), &[slot(Some(1))]).fired, [Some(vec!["pushed".to_owned()])]);
+    let before = real.state();
+    real.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    let second = One { state: "1;3;x".to_owned(), ..put_one() };
+    let slots = [("2".to_owned(), "0@2".to_owned(), slot(Some(1)).record())];
+    assert!(real.try_fire(0, ("1;2;", &second, "replace"), &slots).is_err());
+    assert_eq!(real.state(), before);
+}
+
 #[test]
 fn a_beat_says_when_the_next_schedule_fires() {
     let mut server = Server::start();

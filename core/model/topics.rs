@@ -505,6 +505,16 @@ impl<'s> Real<'s> {
         entries.into_iter().map(|(id, _)| id).collect()
     }
 
+    /// The consumer groups of the stream of messages.
+    fn groups(&mut self) -> BTreeSet<String> {
+        let key = self.keys.spell(Key::Messages);
+        if self.server.command(&["EXISTS", &key]) == Value::Int(0) {
+            return BTreeSet::new();
+        }
+        let groups: Vec<Vec<Value>> = redis::from_redis_value(self.server.command(&["XINFO", "GROUPS", &key])).unwrap();
+        groups.into_iter().map(|group| redis::from_redis_value(group[1].clone()).unwrap()).collect()
+    }
+
     /// The consumers of a group.
     fn consumers(&mut self, group: &str) -> usize {
         let key = self.keys.spell(Key::Messages);
@@ -684,6 +694,11 @@ impl Pair<'_> {
         let found = self.real.news();
         if expected != found {
             return Err(format!("those who wait hear of {found:?}, and not of {expected:?}"));
+        }
+        let expected: BTreeSet<_> = self.model.subscriptions.keys().map(ToString::to_string).collect();
+        let found = self.real.groups();
+        if expected != found {
+            return Err(format!("the groups are {found:?}, and not {expected:?}"));
         }
         // Nothing is lost to a subscription that was not told so.
         for (name, of) in &self.model.subscriptions {

@@ -85,12 +85,13 @@ if finished ~= '' and finished == sequence then
   for i = #back, 1, -1 do redis.call('RPUSH', source, back[i]) end
   -- without: what stays is read again without an end
   if #back > 0 then note_kept(kept_before + #back, kept_before == 0 and back[#back] or nil) end
-  redis.call('DEL', in_flight)
   -- without: jobs that the target has no room for are lost
   if #left > 0 then redis.call('RPUSH', in_flight, unpack(left)) end
-  waiting = #left
   -- without: what is left of a batch is taken for all of it, which is in
-  if waiting > 0 then next_sequence(0) end
+  if #left > 0 then next_sequence(0) end
+  -- The last one: a server that dies may keep the first of these writes alone (`docs/servers.md`).
+  redis.call('LTRIM', in_flight, waiting, '-1')
+  waiting = #left
 end
 
 local length = has_scores and redis.call('ZCARD', source) or 0
@@ -118,11 +119,13 @@ elseif waiting == 0 then
     if still ~= kept_before then note_kept(still) end
   end
   local batch, seen, taken, bytes, gone = {}, 0, 0, 0, 0
+  local members, is_taken = {}, {}
   if most > 0 and length > 0 then
     repeat
       local entries = page(kept_before + seen, math.min(16, most - seen))
       for i = 1, #entries, width do
-        local entry = entry_of(entries[i])
+        -- Its id may be there twice.
+        local entry = not is_taken[entries[i]] and entry_of(entries[i])
         bytes = bytes + (entry and #entry or 0)
         -- without: a batch of large jobs is more than one reply may be
         if taken > 0 and bytes > most_bytes then break end
@@ -131,17 +134,29 @@ elseif waiting == 0 then
           gone = gone + 1
         else
           taken = taken + 1
-          -- Its id may be there twice.
-          -- without: a job of Celery's workers is with them, and comes over
-          if held == 'field' then redis.call('HDEL', companion, entries[i]) end
-          -- without: a job of gmq whose id is there twice comes over twice
-          if held == 'hash' then redis.call('DEL', companion .. ':' .. entries[i]) end
+          if held ~= 'here' then
+            members[#members + 1] = entries[i]
+            -- without: a job of gmq whose id is there twice comes over twice
+            is_taken[entries[i]] = true
+          end
           batch[#batch + 1] = entry
           -- What goes back needs its tag.
           if width == 2 then batch[#batch + 1] = held == 'field' and entries[i + 1] .. '\t' .. entries[i] or entries[i + 1] end
         end
       end
     until #entries == 0 or seen >= most or bytes > most_bytes
+  end
+  -- A server that dies may keep the first of these writes alone: the sequence, or the batch would be taken for the one before it; the batch;
+  -- and then what it leaves behind (`docs/servers.md`).
+  if taken > 0 then
+    next_sequence(0)
+    redis.call('RPUSH', in_flight, unpack(batch))
+    for _, member in ipairs(members) do
+      -- without: a job of Celery's workers is with them, and comes over
+      if held == 'field' then redis.call('HDEL', companion, member) end
+      -- without: the hash of a job of gmq that came over stays
+      if held == 'hash' then redis.call('DEL', companion .. ':' .. member) end
+    end
   end
   if seen > 0 then
     if has_scores then
@@ -164,10 +179,6 @@ elseif waiting == 0 then
     if gone > 0 then
       dropped = dropped + gone
       redis.call('HSET', state, 'dropped', dropped)
-    end
-    if taken > 0 then
-      redis.call('RPUSH', in_flight, unpack(batch))
-      next_sequence(0)
     end
   end
 end

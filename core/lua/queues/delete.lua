@@ -16,10 +16,13 @@ if there ~= expected or planned > 0 then
   --- include: call/allow_growing
   return answer(string.format('%.0f %.0f', there, planned))
 end
-redis.call('UNLINK', jobs, delayed, reserved, leases, failed, returned, keys, stale, wake, meta, stats,
-  workers, worker_infos, unheard, adopted, departing, departed, schedules, schedule_state, schedule_due, schedule_fires)
-for level in string.gmatch(levels, '%d') do redis.call('UNLINK', ready(level)) end
+local all = { jobs, delayed, reserved, leases, failed, returned, keys, stale, wake, meta, stats, workers, worker_infos, unheard, adopted,
+  departing, departed, schedules, schedule_state, schedule_due, schedule_fires }
+for level in string.gmatch(levels, '%d') do all[#all + 1] = ready(level) end
 --- if limited
-redis.call('UNLINK', parked, places)
+all[#all + 1] = parked
+all[#all + 1] = places
 --- end
+-- By one command: a server that dies must not keep the half of it (`docs/servers.md`).
+redis.call('UNLINK', unpack(all))
 return answer('deleted')

@@ -4,5 +4,7 @@
 -- Cost:    O(log queues). Right when sent twice.
 -- without: a queue that is used again is forgotten
 if used ~= '' and redis.call('HGET', queues_used, name) ~= used then return 0 end
+-- In this order: a name without that text would stay on the list (`docs/servers.md`).
+local removed = redis.call('ZREM', queues, name)
 redis.call('HDEL', queues_used, name)
-return redis.call('ZREM', queues, name)
+return removed

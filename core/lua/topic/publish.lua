@@ -15,16 +15,20 @@ most_bytes = tonumber(most_bytes or default_bytes)
 
 -- with `last_ms = now`: a clock that is set back stops a topic
 last_ms = math.max(now, last_ms)
-local ids = {}
+local ids, bytes_until = {}, {}
 for at = first_item, #ARGV do
   last, bytes, length = last + 1, bytes + #ARGV[at], length + 1
-  local id = string.format('%.0f-%.0f', last_ms, last)
-  -- All bytes until here: the difference of two is what lies between them.
-  redis.call('XADD', messages, id, 'd', ARGV[at], 'b', string.format('%.0f', bytes))
-  ids[#ids + 1] = id
+  ids[#ids + 1] = string.format('%.0f-%.0f', last_ms, last)
+  bytes_until[#ids] = string.format('%.0f', bytes)
 end
+-- Before the messages: a server that dies may keep the first of these writes alone (`docs/servers.md`). Numbers without messages are a gap,
+-- which is gone with what was before it; a message without its number would have that of the next one.
 redis.call('HSET', topic, 'last', string.format('%.0f', last), 'last_ms', string.format('%.0f', last_ms),
   'bytes', string.format('%.0f', bytes), 'calls', string.format('%.0f', calls + 1))
+for at, id in ipairs(ids) do
+  -- All bytes until here: the difference of two is what lies between them.
+  redis.call('XADD', messages, id, 'd', ARGV[first_item + at - 1], 'b', bytes_until[at])
+end
 -- Who waits has seen so many calls, and hears of each later one.
 -- without: the stream on which members wait grows for ever
 redis.call('DEL', news)
@@ -66,18 +70,20 @@ local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]
 if lowest then kept = math.max(kept, tonumber(lowest)) end
 local cut_off = {}
 if kept > first then
-  kept = trim_to(kept)
+  -- Who is cut off is noted before its messages go: as far as `trim_to` comes.
+  kept = math.min(kept, first + math.min(length, 1000))
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', floors, '-inf', '(' .. string.format('%.0f', kept))) do
     local unread = redis.call('ZSCORE', floors, name)
     -- without: members of a subscription that was cut off hear that they are strangers
     redis.call('HSET', topic, 'cut:' .. name, string.format('%.0f %s %.0f', now, unread, kept - 1))
-    -- without: the cursor of a subscription that is gone stays for ever
-    redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name, 'tag:' .. name)
     -- without: a subscription that was cut off goes on behind what it has lost
     redis.call('ZREM', floors, name)
-    -- without: a subscription that was cut off cannot be made again
+    -- without: the group of a subscription that was cut off stays for ever
     redis.call('XGROUP', 'DESTROY', messages, name)
+    -- without: the cursor of a subscription that is gone stays for ever
+    redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name, 'tag:' .. name)
     cut_off[#cut_off + 1] = name
   end
+  trim_to(kept)
 end
 return answer(table.concat(ids, ' ') .. ';' .. table.concat(cut_off, ' '))

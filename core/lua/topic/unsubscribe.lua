@@ -34,22 +34,27 @@ if heir and has_group then
   -- without: what a member has pulled beyond a thousand goes with it, and is lost
   if #pulled == MOST then return answer('more') end
 end
--- without: whoever has left is still a member
-redis.call('HDEL', topic, 'member:' .. member, 'seen:' .. member, 'got:' .. member, 'lease:' .. member)
+local function leave()
+  -- without: whoever has left is still a member
+  redis.call('HDEL', topic, 'member:' .. member, 'seen:' .. member, 'got:' .. member, 'lease:' .. member)
+end
 if heir then
+  leave()
   if has_group then
     -- without: consumers of members that have left stay for ever
     redis.call('XGROUP', 'DELCONSUMER', messages, subscription, member)
   end
   return answer('left')
 end
+-- Without its floor it has ended, whatever of this a server that dies keeps (`docs/servers.md`).
+-- without: a subscription that has ended keeps messages
+redis.call('ZREM', floors, subscription)
+-- without: the group of a subscription that has ended stays for ever
+if has_group then redis.call('XGROUP', 'DESTROY', messages, subscription) end
 -- without: the cursor of a subscription that has ended stays for ever
 redis.call(
   'HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription, 'look:' .. subscription, 'tag:' .. subscription)
--- without: a subscription that has ended keeps messages
-redis.call('ZREM', floors, subscription)
--- without: a subscription that has ended cannot be made again
-if has_group then redis.call('XGROUP', 'DESTROY', messages, subscription) end
+leave()
 local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]
 -- without: what only a subscription that has ended had not read stays until the next message
 if lowest then trim_to(tonumber(lowest)) end

@@ -19,5 +19,8 @@ mod schedules;
 mod server_killed;
 mod server_refusals;
 mod slow_line;
+mod torn_bridge;
+mod torn_schedules;
 mod torn_script;
+mod torn_topics;
 mod worker;

@@ -6,6 +6,7 @@ pub mod meter;
 pub mod process;
 pub mod proxy;
 pub mod slow_line;
+pub mod torn;
 pub mod verbs;
 
 use std::process::{Child, Command, Stdio};
@@ -112,6 +113,25 @@ impl Server {
     pub fn dump(&self, without: &str) -> Vec<String> {
         let keys = self.eval(DUMP, &[without]);
         keys.into_iter().filter(|key| !key.contains("{queues}:queues")).collect()
+    }
+
+    /// The scripts that it was called for, if its log of slow calls has all calls: each begins with its name.
+    pub fn scripts(&self) -> std::collections::BTreeSet<String> {
+        let mut connection = redis::Client::open(self.url()).unwrap().get_connection().unwrap();
+        let log: redis::Value = redis::cmd("SLOWLOG").arg("GET").arg(1_000_000).query(&mut connection).unwrap();
+        let (mut rest, mut names) = (vec![log], std::collections::BTreeSet::new());
+        while let Some(value) = rest.pop() {
+            match value {
+                redis::Value::Array(values) => rest.extend(values),
+                redis::Value::BulkString(text) => {
+                    let text = String::from_utf8_lossy(&text);
+                    let name = text.lines().next().and_then(|line| line.strip_prefix("-- duly: "));
+                    names.extend(name.map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        names
     }
 
     pub fn builder(&self) -> ClientBuilder {

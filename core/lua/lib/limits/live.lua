@@ -27,7 +27,7 @@ local function live_limits(listed)
 end
 
 local function write_limits(listed)
-  -- Begins with what cannot grow: a server without memory must not stop a reserve.
-  redis.call('HDEL', meta, 'limits')
+  -- Begins with what cannot grow: a server without memory must not stop a reserve. One that dies behind it must not have lost the limits.
+  redis.call('HDEL', meta, listed and '' or 'limits')
   if listed then redis.call('HSET', meta, 'limits', listed) else redis.call('HDEL', meta, 'parked') end
 end
