@@ -1,7 +1,9 @@
-"""What `duly bridge` and `duly counts` say: real processes, real signals."""
+"""What the command `duly` says: real processes, real signals."""
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -38,6 +40,163 @@ def test_counts_shows_queues(start: Start, orders: duly.Queue) -> None:
     orders.push({"text": "one"}, name="note", delay=60)
     said, _ = start("counts", "orders").communicate(timeout=20)
     assert said == "orders: delayed 1  ready 0  reserved 0  failed 0\n"
+
+
+@pytest.fixture
+def duly_command(start: Start) -> Callable[..., tuple[int, str, str]]:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        command = start(*arguments)
+        out, err = command.communicate(timeout=60)
+        return command.returncode, out, err
+
+    return run
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def test_queues_are_listed_with_what_is_in_them(duly_command: Command, client: duly.Client) -> None:
+    assert duly_command("queues") == (0, "no queue was used under this prefix\n", "")
+    client.queue("orders").push(1, delay=60)
+    client.partitions("mail", 2).push(1, key="k")
+    status, out, _ = duly_command("queues")
+    rows = [line.split() for line in out.splitlines()]
+    assert (status, rows[0][:5]) == (0, ["QUEUE", "DELAYED", "READY", "RESERVED", "FAILED"])
+    assert [row[:5] for row in rows[1:]] == [["mail", "0", "1", "0", "0"], ["orders", "1", "0", "0", "0"]]
+    mail, orders = json.loads(duly_command("queues", "--json")[1])
+    assert (mail["queue"], mail["partitions"], mail["ready"], orders["delayed"]) == ("mail", 2, 1, 1)
+    # How many parts a queue has is on the list.
+    assert duly_command("counts")[1].splitlines()[0] == "mail: delayed 0  ready 1  reserved 0  failed 0"
+    assert json.loads(duly_command("counts", "mail", "--json")[1])[0]["ready"] == 1
+    client.queue("orders").pause()
+    assert duly_command("queues")[1].splitlines()[2].endswith("  paused")
+
+
+def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Queue) -> None:
+    push = ["push", "orders", '{"order": 42}', "--name", "close", "--key", "42", "--delay", "30m", "--max-retries", "1"]
+    status, out, _ = duly_command(*push, "--header", "tenant=acme", "--timeout", "90s", "--id", "a", "--priority", "2")
+    assert (status, out) == (0, "a\n")
+    job = orders.find("a")
+    assert job is not None
+    assert (job.data, job.name, job.key, job.headers) == ({"order": 42}, "close", "42", {"tenant": "acme"})
+    assert (job.timeout, job.priority, job.max_retries) == (90.0, 2, 1)
+    status, _, err = duly_command(*push)
+    assert status == 1
+    assert "'a'" in err
+    status, out, _ = duly_command("find", "orders", "--key", "42")
+    assert status == 0
+    assert "waits for its due time, in 1" in out
+    assert out.splitlines()[-1] == 'data        {"order":42}'
+    assert duly_command("reschedule", "orders", "a", "--now")[0] == 0
+    assert orders.counts().ready == 1
+    status, out, _ = duly_command("peek", "orders", "--data")
+    heading, row = out.splitlines()
+    assert heading.split() == ["ID", "NAME", "KEY", "PRIORITY", "FAILURES", "ERROR", "DATA"]
+    assert row.split() == ["a", "close", "42", "2", "0/1", '{"order":42}']
+    found = json.loads(duly_command("find", "orders", "a", "--json")[1])
+    assert (found["state"], found["package"]["data"]) == ("ready", {"order": 42})
+    assert duly_command("cancel", "orders", "a", "--only", "failed")[0] == 1
+    assert duly_command("cancel", "orders", "a") == (0, "a is cancelled; it was ready\n", "")
+    status, _, err = duly_command("find", "orders", "a")
+    assert (status, err) == (1, "duly: no job of orders has this id: it is done, was cancelled, or never was there\n")
+    status, out, _ = duly_command("push", "orders", "1", "--at", "2100-01-01T00:00:00Z")
+    found = orders.find(out.strip())
+    assert found is not None
+    assert found.at == 4102444800.0
+
+
+def test_failed_jobs_run_again_and_are_removed(duly_command: Command, orders: duly.Queue) -> None:
+    for name in ("a", "b", "c"):
+        orders.push(name, id=name)
+        job = orders.reserve()
+        assert job is not None
+        job.fail("no such \x1b[31morder", final=True)
+    status, out, _ = duly_command("peek", "orders", "failed")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["c", "b", "a"]
+    assert "\x1b" not in out
+    assert "no such \\u{1b}[31morder" in out
+    status, out, err = duly_command("requeue", "orders", "a", "x")
+    assert (status, out, err) == (1, "a is ready again\n", "duly: there is no failed job x\n")
+    # Nobody is there to be asked.
+    status, _, err = duly_command("requeue", "orders", "--all")
+    assert status == 2
+    assert "add --yes" in err
+    assert orders.counts().failed == 2
+    assert duly_command("requeue", "orders", "--all", "--yes")[1] == "2 of 2 failed jobs are ready again\n"
+    status, _, err = duly_command("purge", "orders", "ready")
+    assert (status, orders.counts().ready) == (2, 3), err
+    assert duly_command("purge", "orders", "ready", "-y")[1] == "3 ready jobs of orders are removed\n"
+    assert duly_command("delete", "orders")[1] == "the queue orders is removed\n"
+    assert duly_command("queues")[1] == "no queue was used under this prefix\n"
+
+
+def test_queues_are_paused_limited_and_audited(
+    duly_command: Command, orders: duly.Queue, server: Server, prefix: str
+) -> None:
+    orders.push(1, id="a")
+    assert duly_command("pause", "orders")[1] == "orders is paused\n"
+    assert orders.counts().paused
+    assert duly_command("resume", "orders")[1] == "orders hands out jobs again\n"
+    assert not orders.counts().paused
+    duly_command("limits", "orders", "--concurrency", "5")
+    duly_command("limits", "orders", "--name", "mail.send", "--rate", "100/m", "--concurrency", "2")
+    status, out, _ = duly_command("limits", "orders")
+    assert [line.split() for line in out.splitlines()[1:]] == [
+        ["(the", "whole", "queue)", "5", "-"],
+        ["mail.send", "2", "100", "in", "60", "s"],
+    ]
+    duly_command("limits", "orders", "--name", "mail.send", "--rate", "none", "--concurrency", "none")
+    assert json.loads(duly_command("limits", "orders", "--json")[1]) == [{"name": None, "concurrency": 5, "rate": None}]
+    assert duly_command("workers", "orders")[1] == "no worker serves orders\n"
+    assert duly_command("audit", "orders") == (0, "1 jobs were looked at: nothing is broken\n", "")
+    server.cli("DEL", f"{prefix}{{orders}}:ready:5")
+    status, out, _ = duly_command("audit", "orders")
+    assert (status, out.splitlines()[-1]) == (1, "--repair mends them")
+    assert duly_command("audit", "orders", "--repair")[0] == 0
+    assert orders.counts().ready == 1
+
+
+def test_schedules_are_shown_and_acted_on(duly_command: Command, orders: duly.Queue) -> None:
+    assert duly_command("schedules", "orders")[1] == "orders has no schedules\n"
+    orders.schedules.put("daily", duly.Schedule(duly.NewJob(name="report"), cron="0 6 * * *", tz="Asia/Shanghai"))
+    orders.schedules.put("often", duly.Schedule(duly.NewJob(name="sync"), every=3600))
+    status, out, _ = duly_command("schedules", "orders")
+    assert status == 0
+    assert "0 6 * * * (Asia/Shanghai)" in out
+    assert "every 1h 0m" in out
+    assert duly_command("schedules", "orders", "daily", "--pause")[1] == "daily is paused\n"
+    assert duly_command("schedules", "orders", "daily")[1].splitlines()[1].endswith("paused")
+    assert duly_command("schedules", "orders", "daily", "--resume")[1] == "daily fires again\n"
+    shown = json.loads(duly_command("schedules", "orders", "daily", "--json")[1])
+    assert len(shown["next_slots"]) == 5
+    job = orders.find(duly_command("schedules", "orders", "daily", "--run-now")[1].strip())
+    assert job is not None
+    assert job.name == "report"
+    assert duly_command("schedules", "orders", "daily", "--remove")[0] == 2
+    assert duly_command("schedules", "orders", "daily", "--remove", "--yes")[1] == "daily is removed\n"
+    status, _, err = duly_command("schedules", "orders", "daily")
+    assert status == 1
+    assert "there is no schedule 'daily'" in err
+
+
+def test_a_terminal_is_asked_before_jobs_are_removed(server: Server, prefix: str, orders: duly.Queue) -> None:
+    orders.push(1)
+    command = [sys.executable, "-m", "duly", "purge", "orders", "ready", "--url", server.url, "--prefix", prefix]
+    for answer, left in ((b"n\n", 1), (b"y\n", 0)):
+        ours, theirs = os.openpty()
+        with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            os.close(theirs)
+            os.write(ours, answer)
+            _, err = process.communicate(timeout=60)
+        os.close(ours)
+        assert err.startswith(b"Remove all 1 ready jobs of orders? [y/N] ")
+        assert (process.returncode, orders.counts().ready) == (left, left)
+
+
+def test_help_shows_all_commands() -> None:
+    shown = subprocess.run([sys.executable, "-m", "duly", "--help"], capture_output=True, text=True, check=True).stdout
+    for name in ("queues", "peek", "find", "push", "requeue", "schedules", "audit", "bridge", "worker"):
+        assert f"  {name} " in shown
 
 
 def test_the_command_is_a_function(

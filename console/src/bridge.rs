@@ -8,7 +8,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use duly::{BridgeReport, Client, Durability, Error, OldQueue, ScoreUnit};
 
-use crate::{DONE, FAILED, INTERRUPTED, Output, Target};
+use crate::target::Target;
+use crate::{DONE, FAILED, INTERRUPTED, Output, invalid};
 
 /// How often a line says how far it is.
 const SAY_AGAIN: Duration = Duration::from_secs(2);
@@ -125,10 +126,6 @@ enum Unit {
     S,
     Ms,
     Ns,
-}
-
-fn invalid(message: impl Into<String>) -> Error {
-    Error::new(duly::ErrorKind::InvalidArgument, message.into())
 }
 
 impl Old {

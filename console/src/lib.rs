@@ -2,17 +2,37 @@
 //!
 //! | file | duty |
 //! |---|---|
+//! | `audit.rs` | `duly audit`: is anything broken? |
 //! | `bridge.rs` | `duly bridge`: takes over the jobs of another queue |
-//! | `counts.rs` | `duly counts`: how many jobs are in which state |
+//! | `change.rs` | `duly cancel`, `requeue`, `reschedule`, `purge`, `pause`, `resume` |
+//! | `confirm.rs` | asking before what cannot be undone |
+//! | `jobs.rs` | `duly peek`, `find`, `push` |
+//! | `limits.rs` | `duly limits` |
+//! | `queues.rs` | `duly queues`, `counts`, `delete` |
+//! | `schedules.rs` | `duly schedules` |
+//! | `show.rs` | tables, JSON, times |
+//! | `target.rs` | which server, which queue |
+//! | `when.rs` | spans and times on the command line |
+//! | `workers.rs` | `duly workers` |
 
+mod audit;
 mod bridge;
-mod counts;
+mod change;
+mod confirm;
+mod jobs;
+mod limits;
+mod queues;
+mod schedules;
+mod show;
+mod target;
+mod when;
+mod workers;
 
 use std::ffi::OsString;
 use std::io::Write;
 
-use clap::{Args, Parser, Subcommand};
-use duly::{Client, ClientBuilder, Error, ErrorKind};
+use clap::{Parser, Subcommand};
+use duly::{Error, ErrorKind};
 
 /// All went well.
 pub const DONE: u8 = 0;
@@ -23,7 +43,7 @@ pub const USAGE: u8 = 2;
 /// Ended by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
-/// Shows how many jobs queues have, and takes over the jobs of other queues.
+/// Shows queues, jobs, workers and schedules, and acts on them.
 #[derive(Debug, Parser)]
 #[command(name = "duly", version, about, max_term_width = 120)]
 struct Arguments {
@@ -33,31 +53,47 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Queues(queues::Queues),
+    Counts(queues::Counts),
+    Peek(jobs::Peek),
+    Find(jobs::Find),
+    Push(Box<jobs::Push>),
+    Cancel(change::Cancel),
+    Requeue(change::Requeue),
+    Reschedule(change::Reschedule),
+    Purge(change::Purge),
+    Pause(change::Pause),
+    Resume(change::Resume),
+    Limits(limits::Limits),
+    Workers(workers::Workers),
+    Schedules(schedules::Schedules),
+    Audit(audit::Audit),
+    Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
-    Counts(counts::Counts),
+    Worker(Worker),
 }
 
-/// Which server of duly.
-#[derive(Debug, Args)]
-struct Target {
-    /// URL of duly's server
-    #[arg(long, env = "DULY_URL", hide_env_values = true, default_value = "redis://127.0.0.1:6379")]
-    url: String,
-    /// The beginning of all keys of duly
-    #[arg(long, default_value = duly::DEFAULT_PREFIX)]
-    prefix: String,
+/// Run the jobs of an application: a command of each language
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+struct Worker {
+    #[arg(hide = true, num_args = 0.., trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
 }
 
-impl Target {
-    fn builder(&self) -> ClientBuilder {
-        let builder = Client::builder().prefix(&self.prefix);
-        // An empty variable is none, as in every language.
-        if self.url.is_empty() { builder } else { builder.url(&self.url) }
+impl Worker {
+    fn run(&self) -> Error {
+        _ = &self.arguments;
+        invalid(
+            "workers run the code of an application: `duly worker app` of `pip install duly` runs the tasks of Python, and \
+             `vendor/bin/duly-worker` those of PHP",
+        )
     }
+}
 
-    fn client(&self) -> Result<Client, Error> {
-        self.builder().build()
-    }
+/// A wrong command line, beyond what its parser sees.
+fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
 }
 
 /// The outputs of a command.
@@ -90,8 +126,24 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut d
     let output = Output { out, err: &mut *err };
     let ended = runtime.block_on(async {
         match &arguments.command {
-            Command::Bridge(command) => command.run(output).await,
+            Command::Queues(command) => command.run(output).await,
             Command::Counts(command) => command.run(output).await,
+            Command::Peek(command) => command.run(output).await,
+            Command::Find(command) => command.run(output).await,
+            Command::Push(command) => command.run(output).await,
+            Command::Cancel(command) => command.run(output).await,
+            Command::Requeue(command) => command.run(output).await,
+            Command::Reschedule(command) => command.run(output).await,
+            Command::Purge(command) => command.run(output).await,
+            Command::Pause(command) => command.run(output).await,
+            Command::Resume(command) => command.run(output).await,
+            Command::Limits(command) => command.run(output).await,
+            Command::Workers(command) => command.run(output).await,
+            Command::Schedules(command) => command.run(output).await,
+            Command::Audit(command) => command.run(output).await,
+            Command::Delete(command) => command.run(output).await,
+            Command::Bridge(command) => command.run(output).await,
+            Command::Worker(command) => Err(command.run()),
         }
     });
     ended.unwrap_or_else(|error| {

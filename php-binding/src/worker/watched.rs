@@ -18,8 +18,7 @@ static IS_BLIND: AtomicBool = AtomicBool::new(false);
 
 /// Was one of them called since this was asked before? Always true the first time, and where nobody can know.
 pub fn was_any_called() -> bool {
-    IS_BLIND.load(Ordering::Relaxed)
-        || ANY_CALLED.load(Ordering::Relaxed) && ANY_CALLED.swap(false, Ordering::Relaxed)
+    IS_BLIND.load(Ordering::Relaxed) || ANY_CALLED.load(Ordering::Relaxed) && ANY_CALLED.swap(false, Ordering::Relaxed)
 }
 
 /// Who asks whether a function was called.

@@ -8,7 +8,7 @@ from duly._core import _console
 
 
 def command(arguments: Sequence[str]) -> int:
-    """Run `duly bridge` or `duly counts`, with what stands behind the name of the program.
+    """Run a command of `duly` other than `worker`, with what stands behind the name of the program.
 
     It writes to the output and the error output of the process, and not to `sys.stdout`. Other threads go on meanwhile.
 

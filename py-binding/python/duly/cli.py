@@ -1,4 +1,4 @@
-"""The command `duly`: runs workers of an app, and shows queues."""
+"""The command `duly`: runs workers of an app; all its other commands are the same in every language."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duly._core import Supervision, WorkerEngine, __version__, _console
+from duly._core import Supervision, WorkerEngine, _console
 from duly._runs import log_safely
 from duly._supervised import FATAL, REFUSED, join, say
 from duly.app import App
@@ -102,8 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    if arguments and arguments[0] in {"bridge", "counts"}:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the command takes Ctrl-C itself
+    if not arguments or arguments[0] != "worker":
+        # The same in every language: it reads its arguments, and takes Ctrl-C, itself.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         return _console(list(arguments))
     parser = _parser()
     given = parser.parse_args(arguments)
@@ -120,10 +121,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "duly", description="duly: a job queue on Redis or Valkey that runs jobs exactly when they are due."
-    )
-    parser.add_argument("--version", action="version", version=f"duly {__version__}")
+    parser = argparse.ArgumentParser("duly")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     worker = commands.add_parser(
@@ -188,10 +186,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     worker.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
     worker.set_defaults(run=_worker)
-
-    # These two read what comes behind their names themselves, as in every language.
-    commands.add_parser("counts", help="show how many jobs of a queue are in each state")
-    commands.add_parser("bridge", help="take over the jobs of another queue")
     return parser
 
 

@@ -1,0 +1,292 @@
+//! `duly peek`, `duly find` and `duly push`.
+
+use std::io::Read;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use duly::{Error, Found, JobView, NewJob, OnDuplicate, State};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::show::{Shown, moment, or_dash, printable};
+use crate::target::One;
+use crate::when::When;
+use crate::{DONE, FAILED, Output, invalid};
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+pub(crate) enum JobState {
+    /// It waits for its due time
+    Delayed,
+    /// It may run now
+    Ready,
+    /// A worker has it
+    Reserved,
+    /// It failed for good
+    Failed,
+}
+
+impl From<JobState> for State {
+    fn from(state: JobState) -> Self {
+        match state {
+            JobState::Delayed => Self::Delayed,
+            JobState::Ready => Self::Ready,
+            JobState::Reserved => Self::Reserved,
+            JobState::Failed => Self::Failed,
+        }
+    }
+}
+
+/// Show jobs of a queue without touching them
+#[derive(Debug, Args)]
+pub(crate) struct Peek {
+    #[command(flatten)]
+    one: One,
+    /// In which state: failed ones the newest first, all others in the order in which they come up
+    #[arg(value_enum, default_value = "ready")]
+    state: JobState,
+    /// At most so many, 1 to 1,000
+    #[arg(long, default_value_t = 20)]
+    limit: usize,
+    /// Behind so many
+    #[arg(long, default_value_t = 0)]
+    offset: usize,
+    /// Show the data of each job, too
+    #[arg(long)]
+    data: bool,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Peek {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let jobs = self.one.open().await?.peek(self.state.into(), self.offset, self.limit).await?;
+        if self.shown.json {
+            let jobs: Vec<_> = jobs.iter().map(|job| Job::of(job, None)).collect();
+            output.json(&jobs)?;
+            return Ok(DONE);
+        }
+        if jobs.is_empty() {
+            output.line(&format!("no job of {} is {}", self.one.queue, State::from(self.state).as_str()));
+            return Ok(DONE);
+        }
+        let at = match self.state {
+            JobState::Delayed => "DUE (UTC)",
+            JobState::Ready => "",
+            JobState::Reserved => "LEASE ENDS (UTC)",
+            JobState::Failed => "FAILED (UTC)",
+        };
+        let row = |job: &JobView| {
+            let envelope = &job.envelope;
+            let error = job.undecodable.clone().unwrap_or_else(|| envelope.error.clone());
+            let mut row = vec![
+                envelope.id.clone(),
+                or_dash(envelope.name.clone()),
+                or_dash(envelope.key.clone()),
+                envelope.priority.to_string(),
+                format!("{}/{}", envelope.attempts, envelope.max_attempts),
+                job.at.map(moment).unwrap_or_default(),
+                error,
+            ];
+            if self.data {
+                row.push(envelope.data.as_str().to_owned());
+            }
+            row
+        };
+        let rows = jobs.iter().map(row).collect();
+        let headings = ["ID", "NAME", "KEY", " PRIORITY", " FAILURES", at, "ERROR", "DATA"];
+        output.table(&headings[..7 + usize::from(self.data)], rows);
+        Ok(DONE)
+    }
+}
+
+/// Show one job: where it is, why it waits, and all that it has
+#[derive(Debug, Args)]
+pub(crate) struct Find {
+    #[command(flatten)]
+    one: One,
+    /// The job's id
+    #[arg(required_unless_present = "key", conflicts_with = "key")]
+    id: Option<String>,
+    /// The business key of the job, instead of its id
+    #[arg(long)]
+    key: Option<String>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Find {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let queue = self.one.open().await?;
+        let found = match (&self.id, &self.key) {
+            (Some(id), _) => queue.find(id).await?,
+            (None, Some(key)) => queue.find_key(key).await?,
+            (None, None) => None,
+        };
+        let Some(found) = found else {
+            let whose = self.key.as_ref().map_or_else(|| "id", |_| "key");
+            _ = writeln!(
+                output.err,
+                "duly: no job of {} has this {whose}: it is done, was cancelled, or never was there",
+                printable(&self.one.queue)
+            );
+            return Ok(FAILED);
+        };
+        if self.shown.json {
+            output.json(&Job::of(&found.job, Some(&found)))?;
+            return Ok(DONE);
+        }
+        let Found { job, why, .. } = &found;
+        let envelope = &job.envelope;
+        let mut lines = vec![
+            ("id", envelope.id.clone()),
+            ("state", format!("{}: {why}", job.state.as_str())),
+            ("name", or_dash(envelope.name.clone())),
+            ("key", or_dash(envelope.key.clone())),
+            ("priority", envelope.priority.to_string()),
+            ("failures", format!("{} of at most {}", envelope.attempts, envelope.max_attempts)),
+            ("came back", job.returns.to_string()),
+        ];
+        lines.extend(job.at.map(|at| ("at", format!("{} UTC", moment(at)))));
+        lines.extend(envelope.timeout.map(|timeout| ("timeout", format!("{timeout} s"))));
+        if let Some(progress) = &job.progress {
+            lines.push(("progress", format!("{:.0} % {}", progress.fraction * 100.0, progress.text)));
+        }
+        lines.extend(envelope.headers.iter().map(|(name, value)| ("header", format!("{name}: {value}"))));
+        lines.extend(job.undecodable.iter().map(|why| ("undecodable", why.clone())));
+        for (name, text) in lines {
+            output.line(&format!("{name:<12}{}", printable(&text)));
+        }
+        // Whole, and by lines: a traceback.
+        for (at, line) in envelope.error.lines().enumerate() {
+            output.line(&format!("{:<12}{}", if at == 0 { "error" } else { "" }, printable(line)));
+        }
+        output.line(&format!("{:<12}{}", "data", envelope.data.as_str()));
+        Ok(DONE)
+    }
+}
+
+/// A job for programs. Times are in seconds since 1970.
+#[derive(Serialize)]
+struct Job<'a> {
+    id: &'a str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'a str>,
+    at: Option<f64>,
+    returns: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undecodable: Option<&'a str>,
+    /// The complete package; what is stored as a text, if it cannot be decoded.
+    package: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+struct Progress<'a> {
+    fraction: f64,
+    text: &'a str,
+}
+
+impl<'a> Job<'a> {
+    fn of(job: &'a JobView, found: Option<&'a Found>) -> Self {
+        let package = String::from_utf8_lossy(&job.package()).into_owned();
+        let as_text = |package: &str| RawValue::from_string(serde_json::json!(package).to_string());
+        let raw = match &job.undecodable {
+            None => RawValue::from_string(package.clone()).or_else(|_| as_text(&package)),
+            Some(_) => as_text(&package),
+        };
+        Self {
+            id: &job.envelope.id,
+            state: job.state.as_str(),
+            why: found.map(|found| found.why.as_str()),
+            at: job.at.map(duly::Millis::as_seconds),
+            returns: job.returns,
+            token: found.and_then(|found| found.token),
+            progress: job.progress.as_ref().map(|one| Progress { fraction: one.fraction, text: &one.text }),
+            undecodable: job.undecodable.as_deref(),
+            package: raw.unwrap_or_default(),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Duplicate {
+    /// Push nothing, and say so
+    Reject,
+    /// Push it in place of the job that is there
+    Replace,
+}
+
+/// Push a job
+#[derive(Debug, Args)]
+#[command(after_help = "\
+examples:
+  duly push orders '{\"order\": 42}' --name order.close --delay 30m
+  duly push orders --name report.daily --at 2026-12-01T06:00:00Z < report.json")]
+pub(crate) struct Push {
+    #[command(flatten)]
+    one: One,
+    /// Its data, as JSON [default: what comes on the standard input]
+    data: Option<String>,
+    /// The name that selects its handler
+    #[arg(long)]
+    name: Option<String>,
+    #[command(flatten)]
+    when: When,
+    /// Its id [default: a new one]
+    #[arg(long)]
+    id: Option<String>,
+    /// Its business key: at most one job with it is in the queue
+    #[arg(long)]
+    key: Option<String>,
+    /// 0 to 9; 0 goes first [default: 5]
+    #[arg(long)]
+    priority: Option<u8>,
+    /// How often it runs again when it fails [default: 5]
+    #[arg(long)]
+    max_retries: Option<u32>,
+    /// How long it may run, such as 90s
+    #[arg(long, value_parser = crate::when::span)]
+    timeout: Option<Duration>,
+    /// A header, such as tenant=acme; once for each
+    #[arg(long = "header", value_name = "NAME=VALUE")]
+    headers: Vec<String>,
+    /// What to do if there is a job with its id or key
+    #[arg(long, value_enum, default_value = "reject")]
+    on_duplicate: Duplicate,
+}
+
+impl Push {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let data = if let Some(data) = &self.data {
+            data.clone().into_bytes()
+        } else {
+            let mut data = Vec::new();
+            let read = std::io::stdin().read_to_end(&mut data);
+            read.map_err(|error| invalid(format!("the standard input cannot be read: {error}")))?;
+            data
+        };
+        let mut job = NewJob::from_json(data)?.when(self.when.moment()?.unwrap_or_default());
+        job = self.name.iter().fold(job, NewJob::name);
+        job = self.id.iter().fold(job, NewJob::id);
+        job = self.key.iter().fold(job, NewJob::key);
+        job = self.priority.iter().fold(job, |job, priority| job.priority(*priority));
+        job = self.max_retries.iter().fold(job, |job, retries| job.max_retries(*retries));
+        job = self.timeout.iter().fold(job, |job, timeout| job.timeout(*timeout));
+        for header in &self.headers {
+            let (name, value) =
+                header.split_once('=').ok_or_else(|| invalid(format!("a header is NAME=VALUE, not '{header}'")))?;
+            job = job.header(name, value);
+        }
+        if matches!(self.on_duplicate, Duplicate::Replace) {
+            job = job.on_duplicate(OnDuplicate::Replace);
+        }
+        let pushed = self.one.open().await?.push(job).await?;
+        output.line(pushed.id());
+        Ok(DONE)
+    }
+}

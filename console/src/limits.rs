@@ -1,0 +1,115 @@
+//! `duly limits`.
+
+use std::time::Duration;
+
+use clap::Args;
+use duly::{Error, NameLimits, Rate};
+use serde_json::json;
+
+use crate::show::{Shown, or_dash};
+use crate::target::One;
+use crate::{DONE, Output};
+
+/// Show the limits of a queue, or change them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+examples:
+  duly limits orders
+  duly limits orders --concurrency 20
+  duly limits orders --name mail.send --rate 100/1s
+  duly limits orders --name mail.send --rate none")]
+pub(crate) struct Limits {
+    #[command(flatten)]
+    one: One,
+    /// Change those of the jobs of this name, and not those of the whole queue
+    #[arg(long)]
+    name: Option<String>,
+    /// The most jobs that run at once, in all workers together; or `none`
+    #[arg(long, value_parser = concurrency)]
+    concurrency: Option<Limit<u32>>,
+    /// How many jobs start in a time, such as 100/1s; or `none`
+    #[arg(long, value_parser = rate)]
+    rate: Option<Limit<Rate>>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// What a limit is set to.
+#[derive(Debug, Clone, Copy)]
+enum Limit<T> {
+    None,
+    Is(T),
+}
+
+impl<T: Copy> Limit<T> {
+    fn set(change: Option<Self>, limit: &mut Option<T>) {
+        match change {
+            None => {}
+            Some(Self::None) => *limit = None,
+            Some(Self::Is(new)) => *limit = Some(new),
+        }
+    }
+}
+
+fn concurrency(text: &str) -> Result<Limit<u32>, String> {
+    match text {
+        "none" => Ok(Limit::None),
+        _ => text.parse().map(Limit::Is).map_err(|_| "it is a number of jobs, or none".to_owned()),
+    }
+}
+
+fn rate(text: &str) -> Result<Limit<Rate>, String> {
+    if text == "none" {
+        return Ok(Limit::None);
+    }
+    let wrong = || "a rate is such as 100/1s or 5/10m, or none".to_owned();
+    let (jobs, per) = text.split_once('/').ok_or_else(wrong)?;
+    let per = if per.starts_with(|first: char| first.is_ascii_digit()) { per.to_owned() } else { format!("1{per}") };
+    Ok(Limit::Is(Rate { jobs: jobs.parse().map_err(|_| wrong())?, per: crate::when::span(&per).map_err(|_| wrong())? }))
+}
+
+impl Limits {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let queue = self.one.open().await?;
+        let mut limits = queue.limits().await?;
+        if self.concurrency.is_some() || self.rate.is_some() {
+            match &self.name {
+                None => {
+                    Limit::set(self.concurrency, &mut limits.concurrency);
+                    Limit::set(self.rate, &mut limits.rate);
+                }
+                Some(name) => {
+                    let mut of_name = limits.names.remove(name).unwrap_or_default();
+                    Limit::set(self.concurrency, &mut of_name.concurrency);
+                    Limit::set(self.rate, &mut of_name.rate);
+                    if of_name != NameLimits::new() {
+                        limits.names.insert(name.clone(), of_name);
+                    }
+                }
+            }
+            queue.set_limits(&limits).await?;
+        }
+        let of_queue = (None, limits.concurrency, limits.rate);
+        let of_names = limits.names.iter().map(|(name, limit)| (Some(name), limit.concurrency, limit.rate));
+        let all = std::iter::once(of_queue).chain(of_names);
+        if self.shown.json {
+            let value = |(name, concurrency, rate): (Option<&String>, Option<u32>, Option<Rate>)| {
+                let rate = rate.map(|rate| json!({"jobs": rate.jobs, "per": rate.per.as_secs_f64()}));
+                json!({"name": name, "concurrency": concurrency, "rate": rate})
+            };
+            output.json(&all.map(value).collect::<Vec<_>>())?;
+            return Ok(DONE);
+        }
+        let row = |(name, concurrency, rate): (Option<&String>, Option<u32>, Option<Rate>)| {
+            let name = name.cloned().unwrap_or_else(|| "(the whole queue)".to_owned());
+            let rate = rate.map(|rate| format!("{} in {}", rate.jobs, seconds(rate.per)));
+            vec![name, or_dash(concurrency.map(|most| most.to_string())), or_dash(rate)]
+        };
+        output.table(&["NAME", " CONCURRENCY", " RATE"], all.map(row).collect());
+        Ok(DONE)
+    }
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{} s", span.as_secs_f64())
+}

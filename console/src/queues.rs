@@ -1,0 +1,158 @@
+//! `duly queues`, `duly counts` and `duly delete`.
+
+use clap::Args;
+use duly::{Counts as CountsOf, Error};
+use serde_json::{Value, json};
+
+use crate::confirm::Yes;
+use crate::show::{Shown, moment, or_dash, span};
+use crate::target::{One, Target, all, open, partitions_of};
+use crate::{DONE, FAILED, Output};
+
+/// Show all queues that were used, and what is in them
+#[derive(Debug, Args)]
+pub(crate) struct Queues {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Queues {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let client = self.target.client()?;
+        let (mut rows, mut values) = (Vec::new(), Vec::new());
+        for queue in all(&client).await? {
+            let partitions = Some(queue.partitions).filter(|partitions| *partitions > 0);
+            let counts = open(&client, &queue.name, partitions)?.counts().await?;
+            let numbers = [counts.delayed, counts.ready, counts.reserved, counts.failed].map(|count| count.to_string());
+            let oldest = or_dash(counts.oldest_ready_age.map(span));
+            let state = if counts.paused { "paused" } else { "" };
+            let mut row = vec![queue.name.clone()];
+            row.extend(numbers);
+            row.extend([oldest, or_dash(partitions.map(|count| count.to_string())), moment(queue.last_used)]);
+            row.push(state.to_owned());
+            rows.push(row);
+            let mut value = value_of(&queue.name, &counts);
+            value["partitions"] = json!(queue.partitions);
+            value["last_used"] = json!(queue.last_used.as_seconds());
+            values.push(value);
+        }
+        if self.shown.json {
+            output.json(&values)?;
+        } else if rows.is_empty() {
+            output.line("no queue was used under this prefix");
+        } else {
+            let headings = [
+                "QUEUE",
+                " DELAYED",
+                " READY",
+                " RESERVED",
+                " FAILED",
+                " OLDEST",
+                " PARTITIONS",
+                "LAST USED (UTC)",
+                "",
+            ];
+            output.table(&headings, rows);
+        }
+        Ok(DONE)
+    }
+}
+
+/// Show how many jobs of each queue are in each state
+#[derive(Debug, Args)]
+pub(crate) struct Counts {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    shown: Shown,
+    /// The queues [default: all that were used]
+    queues: Vec<String>,
+    /// Number of their partitions [default: what the list of queues says]
+    #[arg(long)]
+    partitions: Option<u16>,
+}
+
+impl Counts {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let client = self.target.client()?;
+        let mut names = Vec::new();
+        for name in &self.queues {
+            let partitions = match self.partitions {
+                Some(partitions) => Some(partitions),
+                None => partitions_of(&client, name).await?,
+            };
+            names.push((name.clone(), partitions));
+        }
+        if self.queues.is_empty() {
+            let listed = all(&client).await?.into_iter();
+            names.extend(listed.map(|queue| (queue.name, Some(queue.partitions).filter(|count| *count > 0))));
+        }
+        let mut values = Vec::new();
+        for (name, partitions) in names {
+            let counts = open(&client, &name, partitions)?.counts().await?;
+            if self.shown.json {
+                values.push(value_of(&name, &counts));
+                continue;
+            }
+            let (delayed, ready) = (counts.delayed, counts.ready);
+            let paused = if counts.paused { "  paused" } else { "" };
+            output.line(&format!(
+                "{name}: delayed {delayed}  ready {ready}  reserved {}  failed {}{paused}",
+                counts.reserved, counts.failed
+            ));
+        }
+        if self.shown.json {
+            output.json(&values)?;
+        }
+        Ok(DONE)
+    }
+}
+
+fn value_of(name: &str, counts: &CountsOf) -> Value {
+    let seconds = |span: Option<duly::Millis>| span.map(duly::Millis::as_seconds);
+    let totals: serde_json::Map<_, _> =
+        counts.totals.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
+    json!({
+        "queue": name,
+        "delayed": counts.delayed,
+        "ready": counts.ready,
+        "reserved": counts.reserved,
+        "failed": counts.failed,
+        "paused": counts.paused,
+        "held": counts.held,
+        "oldest_ready_age": seconds(counts.oldest_ready_age),
+        "next_due_in": seconds(counts.next_due_in),
+        "next_lease_end_in": seconds(counts.next_lease_end_in),
+        "totals": totals,
+    })
+}
+
+/// Remove a queue with all that is in it
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    #[command(flatten)]
+    one: One,
+    /// How many jobs it has; another number removes nothing
+    #[arg(long, default_value_t = 0)]
+    jobs: u64,
+    #[command(flatten)]
+    yes: Yes,
+}
+
+impl Delete {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let queue = self.one.open().await?;
+        let name = &self.one.queue;
+        if self.jobs > 0 {
+            let question = format!("Remove the queue {name} with its {} jobs?", self.jobs);
+            if !self.yes.agrees(&question, &mut output)? {
+                return Ok(FAILED);
+            }
+        }
+        queue.delete(self.jobs).await?;
+        output.line(&format!("the queue {name} is removed"));
+        Ok(DONE)
+    }
+}

@@ -1,0 +1,130 @@
+//! How what a command finds is shown: a table for people, one JSON value for programs.
+
+use clap::Args;
+use comfy_table::{CellAlignment, ColumnConstraint, Table, presets};
+use duly::{Error, ErrorKind, Millis};
+use serde::Serialize;
+
+use crate::Output;
+
+/// The most characters of a text in a table.
+const MOST_CHARACTERS: usize = 80;
+
+/// How it is shown.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Shown {
+    /// Write JSON, one value
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Output<'_> {
+    pub(crate) fn json<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("it cannot be written as JSON: {error}")))?;
+        self.line(&text);
+        Ok(())
+    }
+
+    /// Whoever reads may have gone.
+    pub(crate) fn line(&mut self, text: &str) {
+        _ = writeln!(self.out, "{text}");
+    }
+
+    /// Columns whose heading begins with a space are numbers. Nothing is written if there are no rows.
+    pub(crate) fn table(&mut self, headings: &[&str], rows: Vec<Vec<String>>) {
+        if rows.is_empty() {
+            return;
+        }
+        let mut table = Table::new();
+        table.load_preset(presets::NOTHING).set_header(headings.iter().map(|heading| heading.trim()));
+        for row in rows {
+            table.add_row(row.iter().map(|cell| printable(cell)).collect::<Vec<_>>());
+        }
+        for (column, heading) in table.column_iter_mut().zip(headings) {
+            column.set_constraint(ColumnConstraint::ContentWidth).set_padding((0, 2));
+            if heading.starts_with(' ') {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        for line in table.lines() {
+            self.line(line.trim_end());
+        }
+    }
+}
+
+/// On one line of a terminal, which must not obey it: control characters as they are written in Rust, and the end cut off.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::new();
+    for (count, character) in text.chars().enumerate() {
+        if count == MOST_CHARACTERS {
+            shown.push('…');
+            break;
+        }
+        if character.is_control() || is_invisible(character) {
+            shown.extend(character.escape_default());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Does it change what stands beside it, such as its direction?
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// A time of the server, in UTC.
+pub(crate) fn moment(at: Millis) -> String {
+    let at = i64::try_from(at.get()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    at.map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
+}
+
+/// Nothing as a dash.
+pub(crate) fn or_dash(text: Option<String>) -> String {
+    text.filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned())
+}
+
+/// A span in the two largest of its units, such as `1h 5m`.
+pub(crate) fn span(span: Millis) -> String {
+    let seconds = span.get() / 1000;
+    match seconds {
+        0 => format!("{span}s"),
+        1..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m {}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h {}m", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{}d {}h", seconds / 86_400, seconds / 3600 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(printable("name\u{202e}cod"), "name\\u{202e}cod");
+        assert_eq!(printable("订单"), "订单");
+        assert_eq!(printable(&"x".repeat(100)).chars().count(), MOST_CHARACTERS + 1);
+    }
+
+    #[test]
+    fn spans_and_moments_are_read_at_a_glance() {
+        let shown = |ms| span(Millis::new(ms));
+        let all = [40, 59_999, 65_000, 3_900_000, 90_000_000].map(shown);
+        assert_eq!(all, ["0.04s", "59s", "1m 5s", "1h 5m", "1d 1h"]);
+        assert_eq!(moment(Millis::new(1_790_000_030_500)), "2026-09-21 14:13:50");
+        assert_eq!(moment(Millis::new(u64::MAX)), "?");
+    }
+
+    #[test]
+    fn a_table_has_a_row_a_line() {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let mut output = Output { out: &mut out, err: &mut err };
+        output.table(&["QUEUE", " READY"], vec![vec!["a".to_owned(), "10".to_owned()], vec!["bb".into(), "2".into()]]);
+        output.table(&["NOTHING"], Vec::new());
+        assert_eq!(String::from_utf8(out).unwrap(), "QUEUE  READY\na         10\nbb         2\n");
+    }
+}
