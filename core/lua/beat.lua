@@ -1,8 +1,8 @@
 -- Notes that a worker is alive for `life_ms` from now, or with 0 that it leaves; forgets those that are dead.
 -- Moves:   nothing.
 -- Replies: {how many jobs in `failed` are unheard, how many failed jobs were trimmed since the last report to a worker, ms until the
---          next schedule fires if there is one}; or `format <n>`.
--- Cost:    O(log n); at most 100 dead ones. Right when sent twice: its life is counted from now.
+--          next schedule fires if there is one}; or `superseded`, `forgotten`, `format <n>`.
+-- Cost:    O(log n); at most 100 dead ones.
 local noted_format = redis.call('HGET', meta, 'format')
 --- include: call/newer_format
 -- without: a foreign type leaves a worker without what it says of itself
@@ -11,7 +11,20 @@ redis.call('HLEN', worker_infos)
 redis.call('ZCARD', unheard)
 local trimmed = redis.pcall('HGET', stats, 'trimmed')
 trimmed = type(trimmed) == 'string' and tonumber(trimmed) or 0
---- include: call/clock, call/allow_growing
+--- include: call/once, call/clock
+local function reply_of(unheard_jobs, trimmed_jobs)
+  local reply = { tonumber(unheard_jobs), tonumber(trimmed_jobs) }
+  local schedule_next = redis.call('HGET', meta, 'schedule_next')
+  -- without: a worker does not hear of schedules that were there before it
+  if schedule_next then reply[3] = math.max(0, tonumber(schedule_next) - now) end
+  return reply
+end
+if earlier then
+  local unheard_then, trimmed_then = string.match(earlier, '^(%d+) (%d+)$')
+  -- with `return earlier`: trimmed jobs that a lost reply told of are logged by nobody
+  return unheard_then and reply_of(unheard_then, trimmed_then) or earlier
+end
+--- include: call/allow_growing
 -- with `do`: a worker that has stopped is listed
 if life_ms > 0 then
   redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)
@@ -29,8 +42,7 @@ if #dead > 0 then
 end
 --- include: failed/unheard_line
 -- Reported once, to one worker, which logs it.
-local noted_reported, schedule_next = unpack(redis.call('HMGET', meta, 'trimmed_reported', 'schedule_next'))
-local reported = tonumber(noted_reported or 0)
+local reported = tonumber(redis.call('HGET', meta, 'trimmed_reported') or 0)
 -- without `and trimmed ~= reported`: each beat writes
 if life_ms > 0 and trimmed ~= reported then
   redis.call('HSET', meta, 'trimmed_reported', string.format('%.0f', trimmed))
@@ -39,7 +51,6 @@ if life_ms > 0 and trimmed ~= reported then
 else
   reported = 0
 end
-local reply = { redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to, reported }
--- without: a worker does not hear of schedules that were there before it
-if schedule_next then reply[3] = math.max(0, tonumber(schedule_next) - now) end
-return reply
+local waiting = redis.call('ZCOUNT', unheard, '-inf', now_text) + last - heard_to
+answer(string.format('%.0f %.0f', waiting, reported))
+return reply_of(waiting, reported)

@@ -2,7 +2,7 @@
 -- `failed`, each to one worker for `claim_ms`.
 -- Moves:   nothing.
 -- Replies: {claimed until, how many more can be had at once, {ids that no hook is called for any more}, id, record, note or '', id, ...};
---          or `format <n>`.
+--          or `superseded`, `forgotten`, `format <n>`.
 -- Cost:    O(log n) a job, at most 100 that go from `meta` to `unheard`, and `most` or `max_bytes` of records that are handed out.
 local noted_format = redis.call('HGET', meta, 'format')
 --- include: call/newer_format
@@ -10,13 +10,46 @@ redis.call('HLEN', jobs)
 redis.call('ZCARD', failed)
 redis.call('HLEN', returned)
 redis.call('ZCARD', unheard)
---- include: call/clock, call/allow_growing
+--- include: call/once, call/clock, failed/unheard_line
+local MOST_ENDS = 3
+local function is_given_up(ends) return tonumber(ends) >= MOST_ENDS end
+local given_up = {}
+local reply = { '', 0, given_up }
+local function give(id, record)
+  reply[#reply + 1] = id
+  reply[#reply + 1] = record
+  reply[#reply + 1] = redis.call('HGET', returned, id) or ''
+end
+-- without `redis.call('ZSCORE', failed, id) and`: a job that was requeued is reported as failed
+local function failed_record(id) return redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id) end
+local function count_more() reply[2] = redis.call('ZCOUNT', unheard, '-inf', '0') + last - heard_to end
+
+-- Who has not had the answer has these claims, as far as they have not ended meanwhile: `<claimed until>\n<id>...`.
+if earlier then
+  local until_then, ids = string.match(earlier, '^(%d+)(.*)$')
+  -- with `do return earlier end`: a lost reply counts as the end of a process, and hooks are called 30 s later
+  if not until_then then return earlier end
+  reply[1] = until_then
+  for id in string.gmatch(ids, '[^\n]+') do
+    -- with `failed_record(id)`: a call that is sent again gives what another worker has claimed
+    local record = redis.call('ZSCORE', unheard, id) == until_then and failed_record(id)
+    if record and is_given_up(redis.call('HGET', meta, 'ended:' .. id) or 0) then
+      given_up[#given_up + 1] = id
+    elseif record then
+      give(id, record)
+    end
+  end
+  count_more()
+  return reply
+end
+--- include: call/allow_growing
 
 -- ARGV from first_item: (id, claimed until, `1` if it is heard, `0` if its hook still runs, or `-` if it is given back) each. Sent
 -- twice, or behind the end of the claim: then the entry says another moment, and is another's. What is free has the moment 0.
-local MOST_ENDS = 3
 local CLAIMS_IT_WAITS = 10
 local until_text = string.format('%.0f', now + claim_ms)
+local claims = { until_text }
+reply[1] = until_text
 local is_busy = false
 local function forget(id)
   redis.call('ZREM', unheard, id)
@@ -38,7 +71,6 @@ for at = first_item, #ARGV, 3 do
   is_busy = is_busy or ARGV[at + 2] == '0'
 end
 
---- include: failed/unheard_line
 if last > heard_to then
   local to = math.min(last, heard_to + 100)
   for number = heard_to + 1, to do
@@ -57,17 +89,11 @@ if last > heard_to then
   end
 end
 
-local given_up = {}
-local reply = { until_text, 0, given_up }
 local bytes = 0
-local function claim(id, record)
+local function claim(id)
   redis.call('ZADD', unheard, until_text, id)
-  reply[#reply + 1] = id
-  reply[#reply + 1] = record
-  reply[#reply + 1] = redis.call('HGET', returned, id) or ''
+  claims[#claims + 1] = id
 end
--- without `redis.call('ZSCORE', failed, id) and`: a job that was requeued is reported as failed
-local function failed_record(id) return redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id) end
 -- A claim that ended without a word: perhaps the hook of that job ends its process, with all that runs there. It is claimed alone, so that
 -- no other is held responsible, and the third time no hook is called for it: the worker says so, and that it has. It comes before what is
 -- free, and beside what this worker still calls when no worker had nothing else to do for so long: it would wait for ever else.
@@ -80,13 +106,14 @@ if most > 0 then
     if not record then
       -- without: what has left `failed` while it was claimed stays for ever
       forget(id)
-    elseif redis.call('HINCRBY', meta, 'ended:' .. id, 1) < MOST_ENDS then
-      claim(id, record)
-      break
-    else
-      -- with `forget(id)`: a lost reply loses the word that its hooks are given up
-      redis.call('ZADD', unheard, until_text, id)
+    elseif is_given_up(redis.call('HINCRBY', meta, 'ended:' .. id, 1)) then
+      -- with `forget(id)`: a worker that dies with the word that its hooks are given up leaves nobody to say it
+      claim(id)
       given_up[#given_up + 1] = id
+    else
+      claim(id)
+      give(id, record)
+      break
     end
   end
 end
@@ -98,12 +125,14 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '-inf', '0', 'LIMIT', 0
     bytes = bytes + #record
     -- without: a hundred large records make one reply
     if bytes > max_bytes and #reply > 3 then break end
-    claim(id, record)
+    claim(id)
+    give(id, record)
   else
     -- It has left `failed` meanwhile, and whoever took it away knows of it.
     -- without: what has left `failed` stays for ever
     forget(id)
   end
 end
-reply[2] = redis.call('ZCOUNT', unheard, '-inf', '0') + last - heard_to
+count_more()
+answer(table.concat(claims, '\n'))
 return reply

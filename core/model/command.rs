@@ -111,8 +111,8 @@ pub(super) enum Command {
     Find { by: By, name: String },
     Awaited { id: String },
     WakeWaiters { ids: Vec<String> },
-    Beat { worker: String, life_ms: u64, info: String },
-    Hear { claim_ms: u64, most: usize, max_bytes: usize, claims: Vec<Claim> },
+    Beat { call: CallId, worker: String, life_ms: u64, info: String },
+    Hear { call: CallId, claim_ms: u64, most: usize, max_bytes: usize, claims: Vec<Claim> },
     Alive,
     Progress { id: String, token: u64, fraction: &'static str, text: &'static str },
     ProgressOf { ids: Vec<String> },
@@ -132,6 +132,8 @@ macro_rules! call_of {
             | Command::Purge { call, .. }
             | Command::Pause { call, .. }
             | Command::Configure { call, .. }
+            | Command::Beat { call, .. }
+            | Command::Hear { call, .. }
             | Command::Limit { call, .. } => Some(call),
             _ => None,
         }
@@ -229,10 +231,12 @@ impl State {
             Command::Counts => Ok(Answer::Counts(self.counts())),
             Command::Peek { state, offset, limit } => Ok(Answer::Page(self.peek(state, *offset, *limit))),
             Command::Find { by, name } => Ok(Answer::Found(self.find(*by, name))),
-            Command::Beat { worker, life_ms, info } => self.beat(worker, *life_ms, info),
+            Command::Beat { call, worker, life_ms, info } => self.beat(call, worker, *life_ms, info),
             Command::Progress { id, token, fraction, text } => self.note_progress(id, *token, fraction, text),
             Command::ProgressOf { ids } => Ok(Answer::Progress(ids.iter().map(|id| self.progress_of(id)).collect())),
-            Command::Hear { claim_ms, most, max_bytes, claims } => self.hear(*claim_ms, *most, *max_bytes, claims),
+            Command::Hear { call, claim_ms, most, max_bytes, claims } => {
+                self.hear(call, *claim_ms, *most, *max_bytes, claims)
+            }
             Command::Alive => Ok(Answer::Alive(self.alive())),
             Command::Awaited { id } => Ok(Answer::Awaited(self.awaited(id))),
             Command::WakeWaiters { ids } => self.wake_waiters(ids),

@@ -189,8 +189,8 @@ impl Stage {
             Command::Configure { call: self.call(), failed_max, failed_age_ms },
             Command::Limit { call: self.call(), of_queue: None, names: vec![("other".to_owned(), most(1))] },
             Command::Limit { call: self.call(), of_queue: None, names: Vec::new() },
-            Command::Beat { worker: "w1".to_owned(), life_ms: 500, info: "{}".to_owned() },
-            Command::Hear { claim_ms: 100, most: 10, max_bytes: 1000, claims: Vec::new() },
+            Command::Beat { call: self.call(), worker: "w1".to_owned(), life_ms: 500, info: "{}".to_owned() },
+            Command::Hear { call: self.call(), claim_ms: 100, most: 10, max_bytes: 1000, claims: Vec::new() },
         ]
     }
 

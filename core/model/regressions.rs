@@ -192,6 +192,11 @@ fn hooks_whose_workers_die_are_given_up() {
     // The word that hooks are given up is said again until a worker has said it.
     holds(&[&all[..], &next, &[hear(vec![0, 1, 2], vec![])], &on].concat());
     holds(&[&first[..], &[hear(vec![0], vec![])], &on].concat());
+    // The answer to a call that is sent again: its claims, as far as nobody else has them by then.
+    let again = [Step::Resend { back: 0 }];
+    holds(&[&failed(3)[..], &[hear(vec![], vec![])], &again, &next, &again].concat());
+    holds(&[&all[..], &next, &again, &next, &again].concat());
+    holds(&[&failed(1)[..], &[hear(vec![], vec![])], &next, &[Step::Resend { back: 1 }]].concat());
     // It left `failed` meanwhile, and comes back.
     let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
     holds(&[&first[..], &[requeue], &next, &[reserve(3, MANY_BYTES), settle.clone()], &on].concat());
@@ -377,7 +382,9 @@ fn a_worker_is_told_of_jobs_that_were_trimmed_since_one_was_told() {
     let beat = || Step::Beat { worker: 0, life_ms: 1000 };
     let round = || [push(2), reserve(2, MANY_BYTES), fails(), beat(), beat()];
     let keep_one = Step::Configure { who: ME, failed_max: 1, failed_age_ms: 1_000_000 };
-    holds(&[&[keep_one][..], &round(), &round()].concat());
+    holds(&[&[keep_one.clone()][..], &round(), &round()].concat());
+    let again = [Step::Resend { back: 1 }, Step::Resend { back: 0 }];
+    holds(&[&[keep_one][..], &round(), &again].concat());
 }
 
 fn of_mail(concurrency: u64, jobs: u64, per_us: u64) -> Step {

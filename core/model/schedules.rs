@@ -211,6 +211,10 @@ struct Real<'a> {
     calls: u64,
 }
 
+fn numbering(number: u64) -> Numbering<'static> {
+    Numbering { client: "c", slot: 0, number, renewal: &MemoryRenewal::No, is_known: false }
+}
+
 fn text_of(at: Option<u64>) -> String {
     at.map_or_else(|| "+inf".to_owned(), |at| at.to_string())
 }
@@ -226,7 +230,7 @@ impl<'a> Real<'a> {
         let at = after.map_or_else(String::new, |one| text_of(one.fires_at));
         let (definition, state) = after.map_or(("", ""), |one| (&one.definition, &one.state));
         let request = PutSchedules {}.with([(name, expected, definition.as_bytes(), state, at.as_str())]);
-        let numbering = Numbering { client: "c", slot: 0, number, renewal: &MemoryRenewal::No, is_known: false };
+        let numbering = numbering(number);
         let call = request.call(MANUAL, "q", &self.keys, Levels::one(5), Some(&numbering));
         self.server.run(&call)
     }
@@ -564,8 +568,11 @@ fn a_beat_says_when_the_next_schedule_fires() {
     let mut server = Server::start();
     let mut real = Real::new(&mut server, 0);
     let beat = |real: &mut Real<'_>| {
-        let beat = Beat { worker: "w".to_owned(), life_ms: 1000, info: String::new() };
-        BeatReply::decode(real.run(beat).unwrap()).unwrap().schedule_in
+        real.calls += 1;
+        let numbering = numbering(real.calls);
+        let request = Beat { worker: "w".to_owned(), life_ms: 1000, info: String::new() }.with([]);
+        let call = request.call(MANUAL, "q", &real.keys, Levels::one(5), Some(&numbering));
+        BeatReply::decode(real.server.run(&call).unwrap()).unwrap().schedule_in
     };
     assert_eq!(beat(&mut real), None);
     real.put(0, "", Some(&One { fires_at: Some(START + 70), ..put_one() }));

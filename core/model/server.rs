@@ -215,10 +215,10 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
         }
         Command::Counts => call!(Counts {}.with([])),
         Command::Peek { state, offset, limit } => call!(Peek { state, offset: *offset, limit: *limit }.with([])),
-        Command::Beat { worker, life_ms, info } => {
+        Command::Beat { worker, life_ms, info, .. } => {
             call!(Beat { worker: worker.clone(), life_ms: *life_ms, info: info.clone() }.with([]))
         }
-        Command::Hear { claim_ms, most, max_bytes, claims } => {
+        Command::Hear { claim_ms, most, max_bytes, claims, .. } => {
             let claims = claims.iter().map(|claim| (&*claim.id, claim.until, claim.standing.as_bytes()));
             call!(Hear { claim_ms: *claim_ms, most: *most, max_bytes: *max_bytes }.with(claims))
         }

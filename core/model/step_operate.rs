@@ -10,8 +10,13 @@ pub(super) const MOST_BYTES: usize = 4 << 20;
 
 impl State {
     /// Each beat also forgets the dead.
-    pub(super) fn beat(&mut self, worker: &str, life_ms: u64, info: &str) -> Result<Answer, Refused> {
+    pub(super) fn beat(&mut self, call: &CallId, worker: &str, life_ms: u64, info: &str) -> Result<Answer, Refused> {
         self.admit_format()?;
+        if let Some(earlier) = self.earlier(call)? {
+            let (unheard, trimmed) = earlier.split_once(' ').unwrap();
+            let (unheard, trimmed) = (unheard.parse().unwrap(), trimmed.parse().unwrap());
+            return Ok(Answer::Beat(BeatReply { unheard, trimmed, schedule_in: None }));
+        }
         self.workers.remove(worker);
         if life_ms > 0 {
             self.workers.insert(worker.to_owned(), (self.clock + life_ms, info.to_owned()));
@@ -27,6 +32,7 @@ impl State {
         let free = self.unheard.values().filter(|&&at| at <= now).count();
         let unheard = (free + self.meta.unheard.len()) as u64;
         let trimmed = if is_news { trimmed.saturating_sub(reported) } else { 0 };
+        self.remember(call, format!("{unheard} {trimmed}"));
         Ok(Answer::Beat(BeatReply { unheard, trimmed, schedule_in: None }))
     }
 

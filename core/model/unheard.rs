@@ -3,7 +3,7 @@
 use crate::queue::{Claim, Standing};
 use crate::script::{GrantedJob, HearReply};
 
-use super::command::{Answer, Command, Refused, Sent};
+use super::command::{Answer, CallId, Command, Refused, Sent};
 use super::state::State;
 
 /// The moment of what nobody has claimed.
@@ -32,13 +32,18 @@ impl State {
     /// A worker says what it has heard of, and is told of more.
     pub(super) fn hear(
         &mut self,
+        call: &CallId,
         claim_ms: u64,
         most: usize,
         max_bytes: usize,
         claims: &[Claim],
     ) -> Result<Answer, Refused> {
         self.admit_format()?;
+        if let Some(earlier) = self.earlier(call)? {
+            return Ok(self.still_claimed(&earlier));
+        }
         let claimed_until = self.clock + claim_ms;
+        let mut claimed = vec![claimed_until.to_string()];
         for claim in claims {
             let id = String::from_utf8(claim.id.clone()).unwrap();
             match self.unheard.get_mut(&id) {
@@ -72,6 +77,7 @@ impl State {
                 self.forget_unheard(&id);
                 continue;
             };
+            claimed.push(id.clone());
             let ends = self.meta.ended.entry(id.clone()).or_default();
             *ends += 1;
             if *ends < MOST_ENDS {
@@ -93,16 +99,41 @@ impl State {
             if bytes > max_bytes && !jobs.is_empty() {
                 break;
             }
+            claimed.push(id.clone());
             jobs.push(self.claim_unheard(id, record, claimed_until));
         }
-        let left = self.unheard.values().filter(|&&at| at == FREE).count();
-        let more = (left + self.meta.unheard.len()) as u64;
-        Ok(Answer::Heard(HearReply { claimed_until, more, given_up, jobs }))
+        self.remember(call, claimed.join("\n"));
+        Ok(Answer::Heard(HearReply { claimed_until, more: self.more_unheard(), given_up, jobs }))
+    }
+
+    /// The same call again: what it claimed then, and has still.
+    fn still_claimed(&self, earlier: &str) -> Answer {
+        let mut lines = earlier.lines();
+        let claimed_until = lines.next().unwrap().parse().unwrap();
+        let (mut jobs, mut given_up) = (Vec::new(), Vec::new());
+        for id in lines.filter(|id| self.unheard.get(*id) == Some(&claimed_until)) {
+            let Some(record) = self.failed_record(id) else { continue };
+            if self.meta.ended.get(id).is_some_and(|ends| *ends >= MOST_ENDS) {
+                given_up.push(id.as_bytes().to_vec());
+            } else {
+                jobs.push(self.unheard_job(id.to_owned(), record));
+            }
+        }
+        Answer::Heard(HearReply { claimed_until, more: self.more_unheard(), given_up, jobs })
+    }
+
+    fn more_unheard(&self) -> u64 {
+        let free = self.unheard.values().filter(|&&at| at == FREE).count();
+        (free + self.meta.unheard.len()) as u64
     }
 
     fn claim_unheard(&mut self, id: String, record: Vec<u8>, until: u64) -> GrantedJob {
-        let came_back = self.returned.get(&id).map(|note| note.text().into_bytes()).unwrap_or_default();
         self.unheard.insert(id.clone(), until);
+        self.unheard_job(id, record)
+    }
+
+    fn unheard_job(&self, id: String, record: Vec<u8>) -> GrantedJob {
+        let came_back = self.returned.get(&id).map(|note| note.text().into_bytes()).unwrap_or_default();
         GrantedJob { id, foreign_id: None, record, came_back }
     }
 

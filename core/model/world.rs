@@ -269,7 +269,7 @@ impl World<'_> {
                 let (by, name) = self.name(*by_key, *pick);
                 (nobody, Command::Find { by, name })
             }
-            Step::Beat { .. } | Step::Hear { .. } => (nobody, self.command_of_worker(step)),
+            Step::Beat { .. } | Step::Hear { .. } => (nobody, self.command_of_worker(nobody, step)),
             Step::Progress { lease, token, fraction, text } => {
                 let (id, granted, _) = self.lease(*lease);
                 (nobody, Command::Progress { id, token: token.of(granted), fraction, text })
@@ -285,16 +285,16 @@ impl World<'_> {
     }
 
     /// What a worker's engine says beside its jobs.
-    fn command_of_worker(&mut self, step: &Step) -> Command {
+    fn command_of_worker(&mut self, who: Who, step: &Step) -> Command {
         match step {
             Step::Hear { most, max_bytes, heard, kept, given_back } => {
                 let claims = unheard::picked(&self.claims, heard, kept, given_back);
-                Command::Hear { claim_ms: 40, most: *most, max_bytes: *max_bytes, claims }
+                Command::Hear { call: self.next_call(who), claim_ms: 40, most: *most, max_bytes: *max_bytes, claims }
             }
             Step::Beat { worker, life_ms } => {
                 self.next_id += 1;
                 let (worker, info) = (format!("w{worker}"), format!("{{\"n\":{}}}", self.next_id));
-                Command::Beat { worker, life_ms: *life_ms, info }
+                Command::Beat { call: self.next_call(who), worker, life_ms: *life_ms, info }
             }
             _ => Command::Alive,
         }

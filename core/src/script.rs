@@ -53,7 +53,8 @@ pub(crate) use call::{ByteStrings, Call};
 #[cfg(test)]
 pub(crate) use call::{Flags, Script};
 pub(crate) use command::{
-    Command, Reply, failed_page, found_type, key_type, ping, ready_page, scan, server_time, set_clock, time, wake,
+    Command, Reply, failed_page, found_type, key_type, ping, ready_page, said_of_queue, scan, server_time, set_clock,
+    time, use_of_queue, wake,
 };
 pub(crate) use crc16::crc16;
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};

@@ -68,6 +68,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Is it a script of a queue?
+    pub(super) fn is_of_queue(&self) -> bool {
+        matches!(self, Self::Script { call, .. } | Self::Durable { call, .. } if !call.is_beside_queues)
+    }
+
     /// Does it reclaim leases that are over, unless it is to spare them?
     pub(super) fn reclaims(&self) -> bool {
         matches!(self, Self::Script { call, .. } if call.reclaims())

@@ -106,7 +106,9 @@ impl Shared {
                 }
                 Err(trouble) => trouble,
             };
-            if let Some(away) = trouble.outage {
+            // What is refused to the list of queues, a lock or a topic says nothing of leases.
+            let is_of_leases = trouble.next != Next::GiveUp || request.is_of_queue();
+            if let Some(away) = trouble.outage.filter(|_| is_of_leases) {
                 self.outages.failed(self.outage_slot(slot), away, Instant::now());
             }
             may_have_run |= trouble.may_have_run;

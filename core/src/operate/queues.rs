@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::queue::{Client, Part, Queue, listed_name, unlisted_name};
 use crate::script::{
     Contents, ContentsReply, Declared, Delete, DeleteReply, ListQueues, ListReply, ListedQueue, Unregister,
+    said_of_queue, use_of_queue,
 };
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::Millis;
@@ -61,7 +62,7 @@ impl Client {
         let (looked_into, rest) = old.split_at(old.len().min(MOST_LOOKED_INTO));
         let kept = join_all(looked_into.iter().map(|queue| self.forget_if_empty(&list, queue))).await;
         for (queue, kept) in looked_into.iter().zip(kept) {
-            if kept? {
+            if kept {
                 used.push(queue.clone());
             }
         }
@@ -70,20 +71,20 @@ impl Client {
         Ok(QueuePage { queues: used.iter().map(info).collect(), cursor })
     }
 
-    /// Takes a queue off the list if there is nothing in it. Is it still there?
-    async fn forget_if_empty(&self, list: &Part, queue: &ListedQueue) -> Result<bool, Error> {
+    /// Takes a queue off the list if there is nothing in it. Is it still there? Yes, where nobody can say: the others are listed.
+    async fn forget_if_empty(&self, list: &Part, queue: &ListedQueue) -> bool {
         let info = info(queue);
         let whole = match info.partitions {
             0 => self.queue(&info.name),
             partitions => self.partitioned_queue(&info.name, partitions),
         };
         // A name that is none was put there by somebody else.
-        let Ok(whole) = whole else { return Ok(true) };
-        if whole.contents("queues").await? != ContentsReply::default() {
-            return Ok(true);
+        let Ok(whole) = whole else { return true };
+        if whole.contents("queues").await.ok() != Some(ContentsReply::default()) {
+            return true;
         }
         let unregister = Unregister { name: queue.name.clone(), used: queue.used.clone() };
-        Ok(list.run(unregister.with([]).during("queues")).await? == 0)
+        list.run(unregister.with([]).during("queues")).await.unwrap_or(0) == 0
     }
 }
 
@@ -103,14 +104,15 @@ impl Queue {
     /// Errors: `InvalidArgument` if there are other jobs than so many, or schedules, which would push new ones: remove those first. Nothing
     /// was removed then, but of a partitioned queue perhaps some parts, as the message says.
     pub async fn delete(&self, jobs: u64) -> Result<(), Error> {
-        for part in self.each_part() {
-            part.hold_registration();
-        }
-        let deleted = self.delete_parts(jobs).await;
-        for part in self.each_part() {
-            part.forget_registration();
-        }
-        deleted
+        let list = Part::list_of_queues(self.client().clone());
+        let listed = listed_name(&self.each_part()[0].shared).unwrap_or_default();
+        let held: Vec<_> = self.each_part().iter().map(Part::hold_registration).collect();
+        // Whoever uses the queue from now on lists it anew, and it stays on the list.
+        let used = said_of_queue(list.command("delete", use_of_queue(&list.shared.keys, &listed)).await?);
+        self.delete_parts(jobs).await?;
+        drop(held);
+        list.run(Unregister { name: listed, used }.with([]).during("delete")).await?;
+        Ok(())
     }
 
     async fn delete_parts(&self, jobs: u64) -> Result<(), Error> {
@@ -122,21 +124,17 @@ impl Queue {
             }
             let total = sum(&of_parts);
             if total != (ContentsReply { jobs, schedules: 0 }) {
-                return refused(not_so_many(jobs, total));
+                return refused(not_so_many(Some(jobs), total, 0));
             }
         } else {
             of_parts.push(ContentsReply { jobs, schedules: 0 });
         }
         for (index, (part, expected)) in self.each_part().iter().zip(of_parts).enumerate() {
             if let DeleteReply::Kept(there) = part.run(Delete { expected: expected.jobs }.with([])).await? {
-                let before = if index > 0 { format!("; {index} parts before it are removed") } else { String::new() };
-                let message = not_so_many(expected.jobs, there);
-                return Err(part.during("delete")(Error::invalid(format!("{message}{before}"))));
+                let is_whole = self.each_part().len() == 1;
+                let there = if is_whole { there } else { self.contents("delete").await? };
+                return refused(not_so_many(is_whole.then_some(jobs), there, index));
             }
-        }
-        let list = Part::list_of_queues(self.client().clone());
-        if let Some(name) = listed_name(&self.each_part()[0].shared) {
-            list.run(Unregister { name, used: String::new() }.with([]).during("delete")).await?;
         }
         Ok(())
     }
@@ -163,17 +161,22 @@ fn sum(parts: &[ContentsReply]) -> ContentsReply {
     }
 }
 
-fn not_so_many(expected: u64, there: ContentsReply) -> String {
+/// `expected`: nothing if there were so many, and others came meanwhile. `removed`: how many parts.
+fn not_so_many(expected: Option<u64>, there: ContentsReply, removed: usize) -> String {
     let ContentsReply { jobs, schedules } = there;
+    let removed = match removed {
+        0 => "nothing was removed".to_owned(),
+        1 => "one of its parts was removed, with its jobs".to_owned(),
+        parts => format!("{parts} of its parts were removed, with their jobs"),
+    };
     if schedules > 0 {
         let schedules = if schedules == 1 { "a schedule".to_owned() } else { format!("{schedules} schedules") };
-        return format!(
-            "the queue has {schedules}, and would get new jobs: remove what fires first; nothing was removed"
-        );
+        return format!("the queue has {schedules}, and would get new jobs: remove what fires first; {removed}");
     }
     let there = if jobs == 1 { "a job".to_owned() } else { format!("{jobs} jobs") };
+    let not = expected.map_or_else(|| ", as it changed meanwhile".to_owned(), |expected| format!(", not {expected}"));
     format!(
-        "the queue has {there} (ready, delayed, reserved and failed together), not {expected}: to remove it with them, give their number as \
-         `jobs`; nothing was removed"
+        "the queue has {there} (ready, delayed, reserved and failed together){not}: to remove it with them, give their number as `jobs`; \
+         {removed}"
     )
 }

@@ -134,6 +134,8 @@ impl Part {
             Wanted::Shape(shape) => self.note_limits(shape == Shape::Limited),
             Wanted::News => {
                 if made.number.is_some_and(CallNumber::was_forgotten) {
+                    self.shared.registration.forget();
+                    self.note_use();
                     self.client.shared.listener.hear(&ClientEvent::DataLost { queue: self.name().to_owned() });
                 }
             }
@@ -192,6 +194,7 @@ impl Part {
         loop {
             let mut call = call(extent);
             call.is_again = is_again;
+            call.is_beside_queues = self.shared.registration.is_none();
             let reply = match self.client.run(made.operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
                 Err(error) if keep_trying(&error) => {

@@ -37,6 +37,10 @@ impl Registration {
         Self::new(None)
     }
 
+    pub(super) fn is_none(&self) -> bool {
+        self.partitions.is_none()
+    }
+
     /// For one part of so many.
     pub(crate) fn of_part_of(partitions: u16) -> Self {
         Self::new(Some(partitions.into()))
@@ -56,7 +60,7 @@ impl Registration {
     }
 
     /// It is not on the list, as far as this client knows.
-    fn forget(&self) {
+    pub(super) fn forget(&self) {
         self.noted_at.store(0, Ordering::Relaxed);
     }
 }
@@ -101,15 +105,20 @@ impl Part {
         drop(client.shared.registering.write().await);
     }
 
-    /// The queue is being deleted: its client must not list it again by the calls that do so.
-    pub(crate) fn hold_registration(&self) {
+    /// The queue is being deleted: until this is dropped, its client does not list it again by the calls that do so. The next use does.
+    pub(crate) fn hold_registration(&self) -> Held<'_> {
         self.shared.registration.is_due();
+        Held(self)
     }
+}
 
-    /// The queue was deleted: the next use lists it again.
-    pub(crate) fn forget_registration(&self) {
-        self.shared.registration.forget();
-        self.client.shared.session.renew_next(self.name());
+/// See [`Part::hold_registration`].
+pub(crate) struct Held<'a>(&'a Part);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.shared.registration.forget();
+        self.0.client.shared.session.renew_next(self.0.name());
     }
 }
 

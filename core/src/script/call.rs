@@ -73,6 +73,8 @@ pub(crate) struct Call<'a> {
     pub(crate) flags: Flags,
     /// Was it sent before, and may have been executed?
     pub(crate) is_again: bool,
+    /// Is it about no queue, and so about nobody's leases?
+    pub(crate) is_beside_queues: bool,
 }
 
 /// The arguments of a call that differ where it is sent again or may not do all: their indices in `ARGV`, from 0.
@@ -87,7 +89,8 @@ pub(crate) struct Flags {
 impl<'a> Call<'a> {
     /// Of a script that no declaration is about: right when executed twice.
     pub(crate) fn plain(script: &'a Script, queue: &'a str, slot: u16, keys: ByteStrings, args: ByteStrings) -> Self {
-        Self { script, queue, slot, keys, args, is_numbered: false, flags: Flags::default(), is_again: false }
+        let flags = Flags::default();
+        Self { script, queue, slot, keys, args, is_numbered: false, flags, is_again: false, is_beside_queues: false }
     }
 
     /// Is it a reserve, which reclaims leases that are over unless it is to spare them?

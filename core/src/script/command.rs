@@ -38,6 +38,18 @@ pub(crate) fn found_type(reply: Reply) -> Option<String> {
     lossy(reply).ok().filter(|found| found != "none")
 }
 
+/// What the list of queues says of one, as `unregister` takes it; see `said_of_queue`.
+pub(crate) fn use_of_queue(keys: &QueueKeys, listed: &str) -> Command {
+    let mut command = cmd("HGET");
+    command.arg(keys.spell(Key::QueuesUsed)).arg(listed);
+    command
+}
+
+/// The answer.
+pub(crate) fn said_of_queue(reply: Reply) -> String {
+    lossy(reply).unwrap_or_else(|_| "0 0".to_owned())
+}
+
 /// Wakes one waiter of the queue.
 pub(crate) fn wake(keys: &QueueKeys) -> Command {
     let mut command = cmd("LPUSH");

@@ -12,16 +12,16 @@ use crate::value::error::Error;
 scripts! {
     /// A worker is alive, or leaves.
     Beat = "beat",
-    kind: Plain,
-    keys: [Meta, Workers, WorkerInfos, Stats, Unheard],
+    kind: Numbered,
+    keys: [Call, Meta, Workers, WorkerInfos, Stats, Unheard],
     arguments: { worker: String, life_ms: u64, info: String },
     reply: BeatReply;
 
     /// Hears of jobs that failed while no hook was there to be called. `standing`: `1` if it is heard, `0` if it is not yet, `-` if
     /// it is given back.
     Hear = "hear",
-    kind: Plain,
-    keys: [Meta, Jobs, Failed, Returned, Unheard],
+    kind: Numbered,
+    keys: [Call, Meta, Jobs, Failed, Returned, Unheard],
     arguments: { claim_ms: u64, most: usize, max_bytes: usize },
     items: (id: &'a [u8], claimed_until: u64, standing: &'a [u8]),
     reply: HearReply;

@@ -73,7 +73,7 @@ pub(super) struct Desk {
     grace: Duration,
     /// Of a run whose job has none.
     timeout: Option<Duration>,
-    /// What ended the fetch loop, if that was no stop.
+    /// The error with which it ends, if that is no stop.
     failure: OnceLock<Error>,
     /// Wakes the fetch loop.
     for_fetcher: Notify,

@@ -70,7 +70,7 @@ impl Engine {
                 .caused_by(error)
         })?;
         let of_thread = Arc::clone(&desk);
-        let (lease, grace) = (settings.lease, settings.grace);
+        let lease = settings.lease;
         let at_start = AtStart::new(fetcher.client(), settings.schedules.clone())?;
         let presence = Arc::new(Presence::new(fetcher.queues(), fetcher.queues_of_jobs(), &settings)?);
         let run = move || {
@@ -85,7 +85,7 @@ impl Engine {
                 };
                 let ended = tokio::select! {
                     ended = jobs => ended,
-                    never = at_start.store(&desk, grace) => match never {},
+                    never = at_start.store(&desk) => match never {},
                     never = renew::leases(&desk, lanes, lease) => match never {},
                     never = beat::never_ends(&mut shown) => match never {},
                     never = timer::watch(&desk) => match never {},
@@ -95,7 +95,7 @@ impl Engine {
                     beat::all_left(fired).await;
                     beat::all_left(shown).await;
                 }
-                ended.and_then(|()| at_start.ended())
+                ended.and_then(|()| desk.failure().map_or(Ok(()), Err))
             })
         };
         let thread = start_worker_thread("duly-worker", run)?;

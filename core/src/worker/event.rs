@@ -68,8 +68,8 @@ pub enum WorkerEvent {
         /// Which job.
         job: AboutJob,
     },
-    /// The worker stops while the server does not answer: whether it knows how this job's run ended is not known. When the lease ends, it
-    /// is treated as if its worker had died.
+    /// The worker ends, and the server has not confirmed how this job's run ended: it did not answer, or refused that. When the lease ends,
+    /// the job is treated as if its worker had died.
     OutcomeNotStored {
         /// Which job.
         job: AboutJob,
@@ -141,6 +141,8 @@ pub enum WorkerEvent {
         running: usize,
         /// How long they may run on.
         grace: Duration,
+        /// The error with which it ends, if nobody has asked it to stop.
+        error: Option<Error>,
     },
 }
 
@@ -239,7 +241,7 @@ impl WorkerEvent {
     pub fn level(&self) -> EventLevel {
         match self {
             Self::Failed { .. } | Self::HooksGivenUp { .. } => EventLevel::Error,
-            Self::GivenBack { .. } | Self::Stopping { .. } => EventLevel::Info,
+            Self::GivenBack { .. } | Self::Stopping { error: None, .. } => EventLevel::Info,
             // The end of an outage as loudly as its beginning.
             _ => EventLevel::Warning,
         }
@@ -303,7 +305,7 @@ impl fmt::Display for WorkerEvent {
             Self::DataLost { queue } => ClientEvent::DataLost { queue: queue.clone() }.fmt(f),
             Self::OutcomeNotStored { job } => write!(
                 f,
-                "the run of {job} has ended, but the worker stops while the server does not answer: unless that was stored, it may \
+                "the run of {job} has ended, but the server has not confirmed that, and the worker ends: unless it was stored, the job may \
                  run again, or is kept in failed if it has no retries"
             ),
             Self::OutcomesNotStored { queue, jobs } => {
@@ -356,8 +358,11 @@ impl fmt::Display for WorkerEvent {
                     "{jobs} prefetched {jobs_word} of queue {queue} went back, for other workers: all handlers here are busy"
                 )
             }
-            Self::Stopping { running, grace } => {
+            Self::Stopping { running, grace, error } => {
                 let (jobs, grace) = (if *running == 1 { "job" } else { "jobs" }, grace.as_secs_f64());
+                if let Some(error) = error {
+                    write!(f, "waiting does not cure this error: {error}; ")?;
+                }
                 write!(f, "the worker stops: {running} {jobs} may run on for {grace} s; a second signal ends that now")
             }
         }

@@ -70,18 +70,8 @@ impl Fetcher {
         self.lanes.iter().map(|lane| lane.for_jobs.clone()).collect()
     }
 
-    /// Runs until the desk says that it is over. Errors: those that waiting does not cure.
+    /// Runs until the desk says that it is over, also when a queue [has failed](Desk::fails). Errors: a defect, behind which nothing goes on.
     pub(super) async fn run(mut self) -> Result<(), Error> {
-        let ended = self.work().await;
-        if let Err(error) = &ended {
-            self.desk.fails(error);
-            // What runs may still end, and the server cannot be reached.
-            self.desk.stop(Duration::ZERO);
-        }
-        ended
-    }
-
-    async fn work(&mut self) -> Result<(), Error> {
         loop {
             let now = Instant::now();
             self.note_silence(now);

@@ -2,7 +2,6 @@
 //! outage or a full server is no reason to end: another process would meet it too.
 
 use std::convert::Infallible;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -20,8 +19,6 @@ const FIRST: Duration = Duration::from_secs(1);
 pub(super) struct AtStart {
     left: Vec<(Schedules, OwnSchedules)>,
     was_tried: Notify,
-    /// What waiting does not cure.
-    error: Mutex<Option<Error>>,
 }
 
 impl AtStart {
@@ -29,7 +26,7 @@ impl AtStart {
     pub(super) fn new(client: &Client, given: Vec<OwnSchedules>) -> Result<Self, Error> {
         let of_queue = |own: OwnSchedules| Ok((client.queue(&own.queue)?.schedules(), own));
         let left = given.into_iter().map(of_queue).collect::<Result<_, _>>()?;
-        Ok(Self { left, was_tried: Notify::new(), error: Mutex::default() })
+        Ok(Self { left, was_tried: Notify::new() })
     }
 
     /// Ready when they are stored or have to wait.
@@ -40,18 +37,12 @@ impl AtStart {
     }
 
     /// Stores them. An error that waiting does not cure stops the worker, with the grace.
-    pub(super) async fn store(&self, desk: &Desk, grace: Duration) -> Infallible {
+    pub(super) async fn store(&self, desk: &Desk) -> Infallible {
         if let Err(error) = self.store_all(desk).await {
-            *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            desk.stop(grace);
+            desk.fails(error);
         }
         self.was_tried.notify_one();
         std::future::pending().await
-    }
-
-    /// Errors: what stopped the worker.
-    pub(super) fn ended(&self) -> Result<(), Error> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
     async fn store_all(&self, desk: &Desk) -> Result<(), Error> {

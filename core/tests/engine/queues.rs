@@ -1,8 +1,11 @@
 //! The list of queues, and queues that are deleted.
 
-use duly::{Client, ErrorKind, NewJob, QueueInfo, ReserveOptions};
+use std::time::Duration;
+
+use duly::{Client, ErrorKind, Millis, NewJob, QueueInfo, ReserveOptions};
 use serde_json::json;
 
+use super::support::proxy::{Fault, Proxy};
 use super::support::{Server, eventually};
 
 async fn names(client: &Client) -> Vec<String> {
@@ -136,4 +139,78 @@ async fn a_full_server_says_what_is_in_a_queue_and_deletes_it() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     queue.delete(1).await.unwrap();
     assert_eq!(queue.counts().await.unwrap().ready, 0);
+}
+
+#[tokio::test]
+async fn a_queue_is_listed_again_when_its_client_hears_that_the_server_has_lost_its_data() {
+    let server = Server::start();
+    let client = server.builder().build().unwrap();
+    push(&client, "orders").await;
+    assert_eq!(names(&client).await, ["orders"]);
+    server.redis_cli(&["FLUSHALL"]);
+    push(&client, "orders").await;
+    assert_eq!(names(&client).await, ["orders"]);
+}
+
+#[tokio::test]
+async fn a_queue_into_which_nobody_can_look_hides_no_other() {
+    let server = Server::start();
+    let client = server.builder().build().unwrap();
+    for queue in ["broken", "used"] {
+        push(&client, queue).await;
+    }
+    assert_eq!(names(&client).await, ["broken", "used"]);
+    server.redis_cli(&["HSET", "duly:{queues}:queues_used", "broken", "1000 0"]);
+    server.redis_cli(&["SET", "duly:{broken}:jobs", "somebody's"]);
+    assert_eq!(names(&client).await, ["broken", "used"]);
+}
+
+/// Else its client would spare the leases of dead workers, as behind an outage of the server, each time that it lists a queue.
+#[tokio::test]
+async fn a_list_that_its_user_may_not_write_is_no_outage() {
+    let server = Server::start();
+    let rules = ["ACL", "SETUSER", "u", "on", ">s3cr3t", "~duly:{orders}:*", "~duly:session:*", "&*", "+@all"];
+    server.redis_cli(&rules);
+    let client = server.builder().username("u").password("s3cr3t").build().unwrap();
+    push(&client, "orders").await;
+    let others = server.queue("orders");
+    others.reserve(&ReserveOptions::new().lease(Duration::from_millis(100))).await.unwrap().remove(0);
+    // Behind the call that was to list the queue.
+    assert_eq!(client.queues(10, None).await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    assert_eq!(client.topic("news").unwrap().publish(&1).await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    eventually("the lease is over", || async {
+        others.counts().await.unwrap().next_lease_end_in == Some(Millis::ZERO)
+    })
+    .await;
+    assert_eq!(client.queue("orders").unwrap().reserve(&ReserveOptions::new()).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_partitioned_queue_that_changes_while_it_is_deleted_says_what_is_left() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    let put =
+        |part: &str, id: &str| server.redis_cli(&["HSET", &format!("duly:{{orders/{part}}}:jobs"), id, "a record"]);
+    for part in ["0", "1", "2"] {
+        put(part, "a");
+    }
+    let queue = client.partitioned_queue("orders", 3).unwrap();
+    // The server knows the script by now: each look is one call. Held is the answer of that into the last part.
+    queue.delete(9).await.unwrap_err();
+    proxy.next_after(2, Fault::HoldReply);
+    let deletes = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.delete(3).await }
+    });
+    proxy.happened().await;
+    put("2", "b");
+    proxy.deliver().await;
+    let error = deletes.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let text = error.to_string();
+    assert!(text.contains("has 2 jobs") && text.contains("2 of its parts were removed"), "{text}");
+    queue.delete(2).await.unwrap();
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders/2}:jobs"]).trim(), "0");
 }

@@ -660,3 +660,44 @@ async fn a_late_copy_of_a_put_does_not_bring_a_schedule_back() {
     proxy.deliver().await;
     assert!(queue.schedules().get("a").await.unwrap().is_none());
 }
+
+async fn listed(client: &duly::Client) -> Vec<String> {
+    client.queues(10, None).await.unwrap().queues.into_iter().map(|queue| queue.name).collect()
+}
+
+#[tokio::test]
+async fn a_queue_that_is_pushed_to_while_it_is_deleted_stays_on_the_list() {
+    let server = Server::start();
+    let (others, (proxy, mine)) = (server.client(), behind(&server).await);
+    // The server knows the scripts by now: what is held back is one call.
+    others.queue("another").unwrap().delete(0).await.unwrap();
+    let queue = mine.queue("orders").unwrap();
+    queue.push(new_job("a")).await.unwrap();
+    assert_eq!(listed(&mine).await, ["orders"]);
+    proxy.only(b"{queues}:queues\r");
+    proxy.next(Fault::HoldRequest);
+    let deletes = tokio::spawn(async move { queue.delete(1).await });
+    proxy.happened().await;
+    others.queue("orders").unwrap().push(new_job("b")).await.unwrap();
+    assert_eq!(listed(&others).await, ["orders"]);
+    proxy.deliver().await;
+    assert_eq!(listed(&others).await, ["orders"], "the call that comes late");
+    proxy.reopen();
+    deletes.await.unwrap().unwrap();
+    assert_eq!(listed(&others).await, ["orders"], "and the same call, sent again");
+}
+
+#[tokio::test]
+async fn a_queue_whose_delete_was_given_up_is_listed_with_its_next_use() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let queue = client.queue("orders").unwrap();
+    proxy.next(Fault::HoldRequest);
+    tokio::select! {
+        deleted = queue.delete(0) => panic!("{deleted:?}"),
+        () = proxy.happened() => {}
+    }
+    proxy.reopen();
+    queue.push(new_job("a")).await.unwrap();
+    assert_eq!(listed(&client).await, ["orders"]);
+}

@@ -294,6 +294,84 @@ async fn an_outcome_that_is_refused_for_good_is_told_of() {
     assert_eq!(worker.notes.count(is_told), 1);
 }
 
+/// A worker of `orders` and `broken`, whose handler says that it has begun, and waits.
+fn start_beside_broken(
+    server: &Server,
+    set: impl FnOnce(WorkerBuilder) -> WorkerBuilder,
+) -> (Under, Arc<Notify>, Arc<Notify>) {
+    let (begun, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (begins, may_end) = (Arc::clone(&begun), Arc::clone(&ended));
+    let worker = start(&server.client(), |worker| {
+        set(worker.queue("broken", 1)).handler("waits", move |_: Job<Value>, _: Context| {
+            let (begins, may_end) = (Arc::clone(&begins), Arc::clone(&may_end));
+            async move {
+                begins.notify_one();
+                may_end.notified().await;
+                Ok::<(), Failure>(())
+            }
+        })
+    });
+    (worker, begun, ended)
+}
+
+fn is_stop_by_error(event: &WorkerEvent) -> bool {
+    event.to_string().contains("waiting does not cure this error") && event.level().as_str() == "warning"
+}
+
+/// Another program has written over one queue, or a newer duly has upgraded it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_one_queue_cuts_no_run_of_another() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let (worker, begun, ended) =
+        start_beside_broken(&server, |worker| worker.concurrency(2).lease(Duration::from_secs(1)));
+    queue.push(job("waits").max_retries(0)).await.unwrap();
+    begun.notified().await;
+    server.redis_cli(&["set", "duly:{broken}:jobs", "x"]);
+    until("it says why it ends", async || worker.notes.count(is_stop_by_error) == 1).await;
+    let lease = || server.redis_cli(&["zrange", "duly:{orders}:reserved", "0", "-1", "withscores"]);
+    let before = lease();
+    until("the lease is renewed", async || lease() != before).await;
+    ended.notify_one();
+    let error = worker.running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("broken"), "{error}");
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready, counts.reserved, counts.failed), (0, 0, 0));
+    assert_eq!(worker.notes.events.lock().unwrap().len(), 1, "{:?}", worker.notes.events);
+    assert!(queue.workers().await.unwrap().is_empty(), "it has said that it leaves");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_an_error_of_another_queue_what_outlives_the_grace_goes_back() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let (worker, begun, _ended) =
+        start_beside_broken(&server, |worker| worker.concurrency(2).grace(Duration::from_millis(50)));
+    queue.push(job("waits").max_retries(0)).await.unwrap();
+    begun.notified().await;
+    server.redis_cli(&["set", "duly:{broken}:jobs", "x"]);
+    worker.running.await.unwrap().unwrap_err();
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready, counts.reserved, counts.failed), (1, 0, 0));
+    assert_eq!(worker.notes.count(|event| event.to_string().contains("the job goes back")), 1);
+}
+
+/// What it was doing for the queue itself goes back with its lease: the log says that it was not stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_the_queue_that_has_failed_has_the_grace_and_is_named() {
+    let server = Server::start();
+    let (worker, begun, _ended) =
+        start_beside_broken(&server, |worker| worker.concurrency(2).grace(Duration::from_millis(50)));
+    let id = server.queue("orders").push(job("waits")).await.unwrap().id().to_owned();
+    begun.notified().await;
+    server.redis_cli(&["set", "duly:{orders}:reserved", "x"]);
+    let error = worker.running.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
+    let is_told = |event: &WorkerEvent| matches!(event, WorkerEvent::OutcomeNotStored { job } if job.id == id);
+    assert_eq!(worker.notes.count(is_told), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_stops_at_once_while_the_server_is_away() {
     let mut server = Server::start();

@@ -96,7 +96,7 @@ impl Proxy {
         faults.push_back(Some(fault));
     }
 
-    /// From now on faults are for calls with these bytes.
+    /// From now on faults are for calls with these bytes; with those of a key of the list of queues, for the calls of that.
     pub fn only(&self, of_calls: &'static [u8]) {
         *self.shared.of_calls.lock().unwrap() = of_calls;
     }
@@ -133,7 +133,8 @@ impl Proxy {
 impl Shared {
     fn is_for(&self, asked: &[u8]) -> bool {
         let of_calls = *self.of_calls.lock().unwrap();
-        of_calls.is_empty() || asked.windows(of_calls.len()).any(|bytes| bytes == of_calls)
+        let has = |all: &[u8], some: &[u8]| some.is_empty() || all.windows(some.len()).any(|bytes| bytes == some);
+        has(asked, of_calls) && (is_ours(asked) || has(of_calls, b"{queues}"))
     }
 
     fn draw(&self) -> Option<Fault> {
@@ -164,7 +165,7 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(count @ 1..) = read else { return };
-                if is_ours(&asked[..count]) && shared.is_for(&asked[..count]) {
+                if shared.is_for(&asked[..count]) {
                     fault = fault.or_else(|| shared.draw());
                 }
                 match fault {

@@ -9,7 +9,7 @@ use duly::worker::{
     Context, Ended, Engine, EventLevel, Executor, FailedJob, Failure, Job, Middleware, NextRun, Run, Worker,
     WorkerEvent, WorkerSettings,
 };
-use duly::{AuditOptions, Envelope, NewJob, Queue, ReserveOptions, State};
+use duly::{AuditOptions, Client, Envelope, NewJob, Queue, ReserveOptions, State};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -42,9 +42,13 @@ struct Working {
 
 impl Working {
     fn start(server: &Server) -> Self {
+        Self::start_as(&server.client())
+    }
+
+    fn start_as(client: &Client) -> Self {
         let (reported, events, stop) = (Reports::default(), Arc::new(Mutex::new(Vec::new())), Arc::new(Notify::new()));
         let heard = Arc::clone(&events);
-        let worker = Worker::builder(server.client())
+        let worker = Worker::builder(client.clone())
             .queue("orders", 1)
             .lease(Duration::from_secs(1))
             .middleware(Reporting(Arc::clone(&reported)))
@@ -665,4 +669,56 @@ async fn one_worker_tells_of_trimmed_jobs_once() {
     second.until_event("it reports the next", |event| matches!(event, WorkerEvent::Trimmed { .. })).await;
     assert_eq!((of_first, second.trimmed()), (vec![3], vec![1]));
     second.stop().await;
+}
+
+/// The keys of a call, as it is sent.
+const OF_HEAR: &[u8] = b":returned\r\n$21\r\nduly:{orders}:unheard";
+const OF_BEAT: &[u8] = b":stats\r\n$21\r\nduly:{orders}:unheard";
+
+/// The server knows the scripts by then: each call is sent once.
+async fn use_scripts(server: &Server) {
+    fail_by_hand(&server.queue("another")).await;
+    let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("another".to_owned(), 1)])).unwrap();
+    failed_event(&engine).await;
+    engine.stop();
+    engine.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_no_hook_that_ended_its_process() {
+    let server = Server::start();
+    use_scripts(&server).await;
+    let proxy = Proxy::before(server.port()).await;
+    let id = fail_by_hand(&server.queue("orders")).await;
+    proxy.only(OF_HEAR);
+    proxy.next_after(0, Fault::LoseReply);
+    let client = proxy.builder().build().unwrap();
+    let engine = Engine::start(&client, WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    proxy.happened().await;
+    let failed = failed_event(&engine).await;
+    assert_eq!(failed.job.id(), id);
+    assert_eq!(server.redis_cli(&["HGET", "duly:{orders}:meta", &format!("ended:{id}")]).trim(), "");
+    assert!(engine.may_call_hooks(&failed) && engine.heard(&failed));
+    nobody_waits(&server).await;
+    engine.stop();
+    engine.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_worker_tells_of_trimmed_jobs_though_the_reply_that_told_it_was_lost() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.keep_failed(2, Duration::from_secs(3600)).await.unwrap();
+    for job in hold(&queue, 5).await {
+        job.fail("by hand").await.unwrap();
+    }
+    use_scripts(&server).await;
+    let proxy = Proxy::before(server.port()).await;
+    proxy.only(OF_BEAT);
+    proxy.next_after(0, Fault::LoseReply);
+    let worker = Working::start_as(&proxy.builder().build().unwrap());
+    proxy.happened().await;
+    worker.until_event("it is reported", |event| matches!(event, WorkerEvent::Trimmed { .. })).await;
+    assert_eq!(worker.trimmed(), [3]);
+    worker.stop().await;
 }

@@ -143,9 +143,11 @@ impl Desk {
         state.lanes.each[lane].call_ended(batch, took, self.lease);
     }
 
-    /// It ended by an error that waiting does not cure, with which the worker ends, too: see [`Self::has_ended`].
-    pub(in crate::worker) fn fail_call(&self, lane: usize, want: usize) {
-        self.lock().lanes.count_call(lane, want, false);
+    /// It was refused by an error that waiting does not cure, and the outcomes with it, which are not sent again.
+    pub(in crate::worker) fn refuse_call(&self, lane: usize, want: usize, batch: &Arc<Batch>) {
+        let mut state = self.lock();
+        state.lanes.count_call(lane, want, false);
+        state.lanes.each[lane].refuse(batch);
     }
 
     /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are reported
@@ -178,7 +180,7 @@ impl Desk {
                 let sure_until = if waits { now } else { sure_until };
                 state.jobs.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
             } else {
-                state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Released, Duration::ZERO);
+                state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Unstarted, Duration::ZERO);
             }
         }
         self.wake_executors(state, count);

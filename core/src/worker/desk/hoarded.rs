@@ -54,7 +54,7 @@ impl State {
     pub(super) fn give_back(&mut self, fetched: VecDeque<usize>, after: Duration) {
         for index in fetched {
             if let Some(leased) = self.jobs.take_out_waiting(index) {
-                self.note_other(leased.lane, &leased.job, Verb::Unstarted, Noted::Released, after);
+                self.note_other(leased.lane, &leased.job, Verb::Unstarted, Noted::Unstarted, after);
             }
         }
     }

@@ -26,6 +26,8 @@ pub(super) struct Lane {
     pub(super) batches: VecDeque<Batch>,
     /// Outcomes that are on their way to the server.
     pub(super) under_way: Vec<Arc<Batch>>,
+    /// Outcomes that were refused for good.
+    pub(super) refused: Vec<Arc<Batch>>,
     /// How many bytes of outcomes a call may carry.
     pub(super) uploads: Appetite,
     /// Calls under way, and how many jobs they may bring.
@@ -103,6 +105,7 @@ impl Lane {
         Self {
             batches: VecDeque::new(),
             under_way: Vec::new(),
+            refused: Vec::new(),
             uploads: Appetite::for_uploads(),
             calls: 0,
             asked: 0,
@@ -116,6 +119,12 @@ impl Lane {
         if batch.outcomes.payload_bytes() > 0 {
             self.uploads.learn(batch.outcomes.payload_bytes(), took, lease);
         }
+    }
+
+    /// The call that took these outcomes along was refused.
+    pub(super) fn refuse(&mut self, batch: &Arc<Batch>) {
+        let refused = self.under_way.extract_if(.., |other| Arc::ptr_eq(other, batch));
+        self.refused.extend(refused);
     }
 
     /// Nothing waits for a call, or for the answer to one.

@@ -47,8 +47,8 @@ impl Batch {
 
     /// Those whose runs have ended, well or not.
     fn ended_jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
-        let failed = self.others.iter().filter(|(noted, _)| *noted == Noted::Failed);
-        self.acked.iter().chain(failed.filter_map(|(_, job)| job.as_ref()))
+        let ended = self.others.iter().filter(|(noted, _)| matches!(noted, Noted::Failed | Noted::Released));
+        self.acked.iter().chain(ended.filter_map(|(_, job)| job.as_ref()))
     }
 
     /// None if its record could not be decoded.
@@ -68,6 +68,8 @@ impl Batch {
 pub(super) enum Noted {
     Failed,
     Released,
+    /// Given back before it started.
+    Unstarted,
     /// No outcome: the job that is held here is about to start.
     Started(usize),
 }
@@ -122,10 +124,11 @@ impl Desk {
 }
 
 impl State {
-    /// What has not been sent, or was not answered, is given up: the leases of these jobs end by themselves.
+    /// What has not been sent, was not answered, or was refused, is given up: the leases of these jobs end by themselves.
     pub(super) fn report_not_stored(&mut self, desk: &Desk) {
         let jobs = |lane: &Lane| {
-            let batches = lane.under_way.iter().map(|batch| &**batch).chain(&lane.batches);
+            let called = lane.refused.iter().chain(&lane.under_way);
+            let batches = called.map(|batch| &**batch).chain(&lane.batches);
             batches.flat_map(Batch::ended_jobs).map(|job| AboutJob::of(job)).collect::<Vec<_>>()
         };
         for mut jobs in self.lanes.each.iter().map(jobs).collect::<Vec<_>>() {

@@ -48,7 +48,7 @@ impl Desk {
             && !std::mem::replace(&mut state.events.stop_is_reported, true)
         {
             let running = state.runs.running;
-            state.report(WorkerEvent::Stopping { running, grace }, self);
+            state.report(WorkerEvent::Stopping { running, grace, error: self.failure() }, self);
         }
         state.give_back_fetched();
         if state.between_runs.is_some() || state.is_in_hook() {
@@ -61,12 +61,15 @@ impl Desk {
         self.for_timer.notify_one();
     }
 
-    /// It ends with this error, which waiting does not cure.
-    pub(in crate::worker) fn fails(&self, error: &Error) {
-        let _ = self.failure.set(error.clone());
+    /// It ends with this error, which waiting does not cure, unless it does with an earlier one. What runs may end within the grace: most of it
+    /// is of queues that have nothing to do with the error.
+    pub(in crate::worker) fn fails(&self, error: Error) {
+        if self.failure.set(error).is_ok() {
+            self.stop(self.grace);
+        }
     }
 
-    /// What ended the fetch loop, if that was no stop.
+    /// The error with which it ends, if that is no stop.
     pub(in crate::worker) fn failure(&self) -> Option<Error> {
         self.failure.get().cloned()
     }
@@ -78,9 +81,6 @@ impl Desk {
             return;
         }
         state.interrupt_all(self);
-        if !state.phase.is_over() {
-            state.report_not_stored(self);
-        }
         self.end(state, Phase::Over);
         self.for_fetcher.notify_one();
     }
@@ -89,13 +89,13 @@ impl Desk {
     pub(in crate::worker) fn has_ended(&self) {
         let mut state = self.lock();
         state.interrupt_all(self);
-        if !state.phase.is_over() {
-            state.report_not_stored(self);
-        }
         self.end(state, Phase::Ended);
     }
 
     pub(super) fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) {
+        if !state.phase.is_over() {
+            state.report_not_stored(self);
+        }
         state.phase = phase;
         // From now on no hook begins here.
         self.give_back_due(&mut state);

@@ -154,16 +154,25 @@ impl Fetcher {
             .map_err(|error| Error::new(ErrorKind::Internal, "a call of the worker broke off").caused_by(error))?;
         let lane = &mut self.lanes[index];
         lane.calls -= 1;
-        let reply = reply.inspect_err(|_| self.desk.fail_call(index, want))?;
-        self.desk.end_call(index, want, &batch, took);
         lane.last_call = took;
         lane.heard_at = Instant::now();
         if lane.silent_since.take().is_some() {
             self.desk.speaks_again(index);
         }
-        let Some(reply) = reply else { return Ok((index, 0)) };
+        let read = |reply: ReserveReply| {
+            script::flags(&reply.settled).map(|flags| (reply, flags)).map_err(lane.queue.during("settle"))
+        };
+        let reply = match reply.and_then(|reply| reply.map(read).transpose()) {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.desk.refuse_call(index, want, &batch);
+                self.desk.fails(error);
+                return Ok((index, 0));
+            }
+        };
+        self.desk.end_call(index, want, &batch, took);
+        let Some((reply, flags)) = reply else { return Ok((index, 0)) };
         lane.limited = reply.limited;
-        let flags = script::flags(&reply.settled).map_err(lane.queue.during("settle"))?;
         self.desk.answered(lane.queue.name(), &batch, &flags);
         for index in script::not_kept(&reply.settled) {
             self.desk.not_kept(lane.queue.name(), &batch, index);

@@ -40,7 +40,7 @@ impl Fetcher {
                 answered = Some(answer);
                 None
             }
-            wake = self.wakes.next() => Some(wake?),
+            wake = self.wakes.next() => wake.map_err(|error| self.desk.fails(error)).ok(),
             () = alarm::at(until) => None,
         };
         self.desk.awake();
