@@ -47,7 +47,9 @@ fn job(number: u64) -> NewJob {
 /// Jobs 0 to 2 are ready, 3 and 4 delayed, and 5 has failed.
 pub(crate) async fn fill(queue: &Queue, state: State) {
     match state {
-        State::Ready => drop(queue.push_many((0..3).map(|number| job(number).key(&number.to_string())), |_| {}).await.unwrap()),
+        State::Ready => {
+            drop(queue.push_many((0..3).map(|number| job(number).key(number.to_string())), |_| {}).await.unwrap())
+        }
         State::Delayed => drop(queue.push_many((3..5).map(|number| job(number).delay(HOUR)), |_| {}).await.unwrap()),
         _ => {
             queue.push(job(5).key("five").max_retries(0).priority(0)).await.unwrap();
@@ -150,7 +152,8 @@ async fn a_bridge_over_loses_nothing_behind_a_script_that_was_cut_anywhere() {
     assert!(twice.iter().all(is_named), "{twice:?}");
 }
 
-const STATES: [(State, std::ops::Range<u64>); 3] = [(State::Ready, 0..3), (State::Delayed, 3..5), (State::Failed, 5..6)];
+const STATES: [(State, std::ops::Range<u64>); 3] =
+    [(State::Ready, 0..3), (State::Delayed, 3..5), (State::Failed, 5..6)];
 
 #[tokio::test]
 async fn a_bridge_back_loses_nothing_behind_a_script_that_was_cut_anywhere() {

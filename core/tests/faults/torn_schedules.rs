@@ -106,8 +106,8 @@ async fn each_slot_fires_once_wherever_its_fire_was_cut() {
 #[derive(Debug, Clone, Copy)]
 enum Change {
     Create,
-    Change,
-    ChangeToLater,
+    Edit,
+    Postpone,
     Pause,
     Resume,
     Revive,
@@ -121,8 +121,8 @@ impl Change {
         schedules.put("beside", &every(3600, Overlap::Allow)).await.unwrap();
         match self {
             Self::Create => {}
-            Self::Change => drop(schedules.put("a", &every(3600, Overlap::Allow)).await.unwrap()),
-            Self::ChangeToLater | Self::Pause | Self::Remove => {
+            Self::Edit => drop(schedules.put("a", &every(3600, Overlap::Allow)).await.unwrap()),
+            Self::Postpone | Self::Pause | Self::Remove => {
                 schedules.put("a", &every(60, Overlap::Skip)).await.unwrap();
             }
             Self::Resume => {
@@ -141,10 +141,10 @@ impl Change {
     async fn make(self, queue: &Queue) {
         let schedules = queue.schedules();
         match self {
-            Self::Create | Self::Change | Self::Revive => {
+            Self::Create | Self::Edit | Self::Revive => {
                 schedules.put("a", &every(60, Overlap::Allow)).await.unwrap();
             }
-            Self::ChangeToLater => drop(schedules.put("a", &every(600, Overlap::Allow)).await.unwrap()),
+            Self::Postpone => drop(schedules.put("a", &every(600, Overlap::Allow)).await.unwrap()),
             Self::Pause => drop(schedules.pause("a").await.unwrap()),
             Self::Resume => drop(schedules.resume("a").await.unwrap()),
             Self::Remove => drop(schedules.remove("a").await.unwrap()),
@@ -180,8 +180,8 @@ async fn seen(server: &Server, queue: &Queue) -> String {
 
 #[tokio::test]
 async fn a_change_of_a_schedule_that_was_cut_anywhere_is_made_by_saying_it_again() {
-    use Change::{ChangeToLater, Create, Pause, Remove, Resume, Revive};
-    for change in [Create, Change::Change, ChangeToLater, Pause, Resume, Revive, Remove] {
+    use Change::{Create, Pause, Postpone, Remove, Resume, Revive};
+    for change in [Create, Change::Edit, Postpone, Pause, Resume, Revive, Remove] {
         let server = writing();
         let orders = queue(&server);
         change.prepare(&orders).await;

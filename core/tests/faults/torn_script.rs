@@ -137,7 +137,20 @@ async fn use_the_rest(server: &Server) {
     torn_bridge::back(&client).await;
 
     // Of format 1, with limits.
-    let old = ["HSET", "duly:{old}:meta", "format", "1", "levels", "5", "limits", "4;100;60000000", "names", "1;5;mail", "rate_at", "17;5"];
+    let old = [
+        "HSET",
+        "duly:{old}:meta",
+        "format",
+        "1",
+        "levels",
+        "5",
+        "limits",
+        "4;100;60000000",
+        "names",
+        "1;5;mail",
+        "rate_at",
+        "17;5",
+    ];
     server.redis_cli(&old);
     client.queue("old").unwrap().push(new_job()).await.unwrap();
     // With what an audit mends.
@@ -231,9 +244,8 @@ async fn no_failed_job_stays_unheard_behind_a_script_that_was_cut() {
     let first = Written::by(&server).0.len();
     use_worker(&server).await;
     let written = Written::by(&server);
-    let is_claim = |command: &Vec<Vec<u8>>| {
-        is(command, "ZADD") && command[1] == b"duly:{orders}:unheard" && command[2] != b"0"
-    };
+    let is_claim =
+        |command: &Vec<Vec<u8>>| is(command, "ZADD") && command[1] == b"duly:{orders}:unheard" && command[2] != b"0";
     let claimed = written.0.iter().position(is_claim).unwrap();
     let (mut again, mut cuts) = (Again::start(), written.cuts(first));
     cuts.retain(|cut| *cut < claimed);
@@ -263,8 +275,28 @@ const HARMLESS: &[(&str, &str)] = &[
 
 /// The commands of scripts that change nothing.
 const READS: &[&str] = &[
-    "EXISTS", "GET", "HEXISTS", "HGET", "HGETALL", "HLEN", "HMGET", "HSTRLEN", "HVALS", "LINDEX", "LLEN", "LRANGE", "TIME",
-    "XLEN", "XPENDING", "XRANGE", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZSCORE",
+    "EXISTS",
+    "GET",
+    "HEXISTS",
+    "HGET",
+    "HGETALL",
+    "HLEN",
+    "HMGET",
+    "HSTRLEN",
+    "HVALS",
+    "LINDEX",
+    "LLEN",
+    "LRANGE",
+    "TIME",
+    "XLEN",
+    "XPENDING",
+    "XRANGE",
+    "ZCARD",
+    "ZCOUNT",
+    "ZRANGE",
+    "ZRANGEBYLEX",
+    "ZRANGEBYSCORE",
+    "ZSCORE",
 ];
 
 /// Of a script with all that it includes.
@@ -273,7 +305,8 @@ fn writes(lua: &Path, text: &str) -> bool {
     let included = text.lines().filter_map(|line| line.trim_start().strip_prefix("--- include: "));
     let included = included.flat_map(|names| names.split(", "));
     let part = |name: &str| std::fs::read_to_string(lua.join("lib").join(format!("{name}.lua"))).unwrap();
-    calls.into_iter().any(|command| !READS.contains(&command)) || included.into_iter().any(|name| writes(lua, &part(name)))
+    calls.into_iter().any(|command| !READS.contains(&command))
+        || included.into_iter().any(|name| writes(lua, &part(name)))
 }
 
 /// All scripts on the disk that write, but those that this server has been called for.
@@ -283,7 +316,9 @@ fn not_called(server: &Server) -> BTreeSet<String> {
     for folder in ["", "bridge/", "queues/", "topic/"] {
         for file in std::fs::read_dir(lua.join(folder)).unwrap() {
             let path = file.unwrap().path();
-            if path.extension().is_some_and(|end| end == "lua") && writes(&lua, &std::fs::read_to_string(&path).unwrap()) {
+            if path.extension().is_some_and(|end| end == "lua")
+                && writes(&lua, &std::fs::read_to_string(&path).unwrap())
+            {
                 missing.insert(format!("{folder}{}", path.file_stem().unwrap().to_str().unwrap()));
             }
         }
