@@ -48,9 +48,11 @@ fn job(number: u64) -> NewJob {
 pub(crate) async fn fill(queue: &Queue, state: State) {
     match state {
         State::Ready => {
-            drop(queue.push_many((0..3).map(|number| job(number).key(number.to_string())), |_| {}).await.unwrap())
+            queue.push_many((0..3).map(|number| job(number).key(number.to_string())), |_| {}).await.unwrap();
         }
-        State::Delayed => drop(queue.push_many((3..5).map(|number| job(number).delay(HOUR)), |_| {}).await.unwrap()),
+        State::Delayed => {
+            queue.push_many((3..5).map(|number| job(number).delay(HOUR)), |_| {}).await.unwrap();
+        }
         _ => {
             queue.push(job(5).key("five").max_retries(0).priority(0)).await.unwrap();
             queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0).fail("no bank").await.unwrap();
