@@ -280,3 +280,22 @@ def test_a_job_counts_as_taken_over_when_it_is_as_durable_as_was_asked(
     out, _ = command.communicate(timeout=60)
     assert command.returncode == 0, out
     assert orders.counts().ready == 1
+
+
+def test_what_is_given_back_is_as_durable_as_was_asked(
+    start: Start, orders: duly.Queue, server: Server, prefix: str
+) -> None:
+    orders.push(1)
+    keys = ["--ready", f"{prefix}old", "--delayed", f"{prefix}delayed", "--failed", f"{prefix}failed"]
+    options = ["--from", "thinkphp", "--to", "orders", *keys]
+    server.cli("set", f"{prefix}old", "foreign")
+    assert start("bridge", "drain", "--back", *options).wait(60) == 1
+    server.cli("del", f"{prefix}old")
+    # The server of the tests has no replica.
+    command = start("bridge", "give-back", *options, "--durability", "wait:1")
+    _, err = command.communicate(timeout=60)
+    assert command.returncode == 1, err
+    command = start("bridge", "give-back", *options)
+    out, err = command.communicate(timeout=60)
+    assert (command.returncode, out) == (0, "1 job is in duly again\n"), err
+    assert orders.counts().ready == 1

@@ -209,18 +209,19 @@ impl Kind {
 impl Bridge {
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
         let old = self.old.queue(self.from)?;
+        let is_back = self.back || matches!(self.mode, Mode::GiveBack);
         // What comes in is waited for, and not what goes out.
         let (into_old, into_duly) =
-            if self.back { (self.durability, Durability::None) } else { (Durability::None, self.durability) };
+            if is_back { (self.durability, Durability::None) } else { (Durability::None, self.durability) };
         let target = self.target.builder().durability(into_duly).build()?;
         let source = match self.source.as_ref().filter(|url| !url.is_empty()) {
             // It may be a cache that forgets: what it holds is still worth taking.
-            Some(url) => Client::builder().url(url).allow_eviction(!self.back),
+            Some(url) => Client::builder().url(url).allow_eviction(!is_back),
             None => self.target.builder(),
         };
         let source = source.durability(into_old).build()?;
         let mut bridge = duly::Bridge::new(&source, &target, old).partitions(self.partitions)?;
-        if self.back || matches!(self.mode, Mode::GiveBack) {
+        if is_back {
             bridge = bridge.back()?;
         }
         let Output { out, err } = output;

@@ -39,8 +39,13 @@ end
 if entering > 0 then
   local room = tonumber(redis.call('HGET', meta, 'failed_max') or 10000) - redis.call('ZCARD', failed)
   -- They must not push others out.
-  -- without: failed jobs that come push out those that are there
-  if entering > room then return string.format('room %.0f', math.max(0, room)) end
+  -- without 4 lines: failed jobs that come push out those that are there
+  if entering > room then
+    -- without: a server without memory does not say that there is no room
+    --- include: call/allow_growing
+    -- with `return 'room ' .. math.max(0, room)`: a late copy of a batch that had no room stores it beside the one that it became
+    return answer('room ' .. math.max(0, room))
+  end
 end
 local some_ready, earliest, some_large, stored = false, nil, false, 0
 -- A server that dies may keep the first of these writes alone (`docs/servers.md`): nothing runs before the batch is known to be in.

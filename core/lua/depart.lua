@@ -18,7 +18,7 @@ local sequence_of, other = string.match(noted[5] or '', '^(%d+)\n(.*)$')
 -- An older bridge has noted none, or it has noted that of an earlier batch.
 local is_known = waiting > 0 and sequence_of == sequence
 -- without: a batch goes on to another old queue, also if the first one has it
-if is_known and string.match(other, '\n(.*)$') ~= purpose then return string.format('other %.0f\n%s', waiting, other) end
+if is_known and string.match(other, '\n(.*)$') ~= purpose then return 'other ' .. waiting .. '\n' .. other end
 --- include: call/allow_growing
 redis.call('HSET', departed, 'token', token)
 -- without `and finished == sequence`: a late copy throws away a batch that is on its way
@@ -34,7 +34,10 @@ local function note_sequence(noted_sequence)
   redis.call('HSET', departed, 'sequence', sequence, 'lane', noted_lane, 'state', noted_state or state, 'made_for', made_for)
 end
 local function next_sequence(least)
-  note_sequence(string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1)))
+  local last = math.max(least, tonumber(sequence or 0))
+  -- A server that has lost its last writes would give the next number twice, where its clock is behind.
+  -- without ` + jump`: what follows a batch that was lost in a failover is taken for that one, which the other queue has
+  note_sequence(string.format('%.0f', now_us > last and now_us or last + 1 + jump))
 end
 if waiting > 0 then
   if noted[6] then

@@ -854,6 +854,68 @@ fn what_other_programs_hold_in_the_keys_of_a_topic_stops_a_call_before_it_writes
     }
 }
 
+/// Entries that are no messages of ours lie between those that nobody has read.
+#[test]
+fn what_another_program_adds_to_the_messages_pushes_out_none_and_stops_no_call() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    let key = real.keys.spell(Key::Messages);
+    let add = |real: &mut Real<'_>, ms: u64| {
+        real.server.command(&["XADD", &key, &format!("{ms}-0"), "x", "y"]);
+    };
+    let numbers = |real: &mut Real<'_>| -> Vec<u64> {
+        let entries: Vec<(String, Vec<String>)> =
+            redis::from_redis_value(real.server.command(&["XRANGE", &key, "-", "+"])).unwrap();
+        entries.iter().map(|(id, _)| id.split_once('-').unwrap().1.parse().unwrap()).collect()
+    };
+    real.subscribe(0);
+    real.call(&Numbered::Publish(vec![1; 3]));
+    add(&mut real, START + 1);
+    real.server.set_clock(&real.keys, START + 2);
+    real.call(&Numbered::Publish(vec![1; 3]));
+    assert_eq!(numbers(&mut real), [1, 2, 3, 0, 4, 5, 6]);
+    let pull = OnePull { most: 2, ..one_pull(0) };
+    let ids = |real: &mut Real<'_>| -> Vec<String> {
+        let PullReply(pulled) = PullReply::decode(real.pull(&pull).unwrap()).unwrap();
+        let Ok(Membership::Member(pulled)) = &pulled[0] else { panic!("{pulled:?}") };
+        pulled.messages.iter().map(|message| message.id.clone()).collect()
+    };
+    // What is acked goes, and nothing else.
+    for left in [&[3, 0, 4, 5, 6][..], &[5, 6]] {
+        let pulled = ids(&mut real);
+        real.ack(0, "", &pulled);
+        if left.len() == 2 {
+            let pulled = ids(&mut real);
+            real.ack(0, "", &pulled[..1]);
+        }
+        assert_eq!(numbers(&mut real), left, "{pulled:?}");
+    }
+    // Nor do bounds, of bytes neither: it has none of ours.
+    add(&mut real, START + 3);
+    real.server.set_clock(&real.keys, START + 4);
+    real.call(&Numbered::Bound([AGE_MS, MOST, 4]));
+    real.call(&Numbered::Publish(vec![1; 3]));
+    assert_eq!(numbers(&mut real), [6, 0, 7, 8, 9]);
+    real.call(&Numbered::Publish(vec![1; 3]));
+    assert_eq!(numbers(&mut real), [9, 10, 11, 12]);
+    // Nor does one that is the first.
+    let mut real = Real::of(&mut server, 1, TOPIC);
+    let key = real.keys.spell(Key::Messages);
+    real.server.command(&["XADD", &key, "1-0", "x", "yz"]);
+    assert_eq!(real.told().bytes, 2);
+}
+
+/// While the slot moves, or the number of calls is none: the message is in, and published again it would be there twice.
+#[test]
+fn a_message_that_nobody_can_be_woken_for_was_published() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    let key = real.keys.spell(Key::Topic);
+    real.server.command(&["HSET", &key, "calls", "100000000000000000000"]);
+    real.call(&Numbered::Publish(vec![1]));
+    assert!(real.news().is_empty());
+}
+
 #[test]
 fn a_topic_of_a_newer_format_is_refused() {
     let mut server = Server::start();

@@ -153,7 +153,11 @@ impl Bridge {
                 match run.await {
                     Ok(()) => break Ok(()),
                     Err(_) if ends() => break Ok(()),
-                    Err(error) if error.is_transient() || error.kind() == ErrorKind::LeaseLost => {
+                    // What no replica has yet is still in flight: it is sent again, and waited for again.
+                    Err(error)
+                        if error.is_transient()
+                            || matches!(error.kind(), ErrorKind::LeaseLost | ErrorKind::NotDurable) =>
+                    {
                         report.trouble = Some(error.to_string());
                         progress(&report);
                         backoff.rest().await;

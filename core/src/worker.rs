@@ -177,6 +177,15 @@ impl WorkerSettings {
         }
         for OwnSchedules { queue, owner, list } in &self.schedules {
             client.queue(queue)?.schedules().check_list(owner, list)?;
+            let is_served = |wanted: &dyn Fn(&str) -> bool| self.queues.iter().any(|(name, _)| wanted(name));
+            let part = format!("{queue}/");
+            if !is_served(&|name| name == queue) && is_served(&|name| name.starts_with(&part)) {
+                return Err(Error::invalid(format!(
+                    "this worker serves parts of the queue '{queue}', and the schedules that it brings would go into the queue without \
+                     parts, where no worker fires them: give the worker no schedules and no owner, and call `sync` of the \
+                     schedules of the partitioned queue in the deployment"
+                )));
+            }
         }
         check_lease(self.lease)
     }

@@ -1,14 +1,17 @@
 -- A page of another queue's jobs, which takes none of them.
 -- Moves:   nothing.
 -- Keys:    the other queue's list or sorted set; with `held` also the key that has its jobs.
--- Replies: {how many entries were read, 0 if there are no more; each job, from a sorted set with its score}.
+-- Replies: {how many entries were read, 0 if there are no more; each job, from a sorted set with its score}; or `foreign <key>`: an entry
+--          names this key, which holds no job.
 -- Cost:    O(log n + from) and O(1) an entry: at most `most`, and no more after `most_bytes`.
 --- include: bridge/old_page
 local reply, seen, bytes = { 0 }, 0, 0
 repeat
   local entries = page(from + seen, math.min(16, most - seen))
   for i = 1, #entries, width do
-    local entry = entry_of(entries[i])
+    local entry, foreign = entry_of(entries[i])
+    -- without: an entry whose job nobody can read counts as one of a job that is gone
+    if foreign then return 'foreign ' .. foreign end
     seen = seen + 1
     if entry then
       bytes = bytes + #entry

@@ -7,7 +7,7 @@
 --          may find something; how many entries this bridge has dropped so far, because they name no job; the entries of the batch, from
 --          a sorted set each with its score}; or `fenced <token>`: a bridge with this token has been here; or `other <entries>`, and the
 --          address and the purpose that the batch in flight was made for, each in lines of its own: that is not this one, and nothing
---          was done.
+--          was done; or `foreign <key>`: an entry names this key, which holds no job.
 -- Cost:    O(log n) an entry: at most `most`, and no more after `most_bytes`; in a list O(those that went back), too.
 local noted = redis.call('HMGET', state, 'token', 'sequence', 'lane', 'kept', 'mark', 'dropped', 'made_for')
 local noted_token, sequence, noted_lane = noted[1], noted[2], noted[3]
@@ -20,7 +20,7 @@ local sequence_of, other = string.match(noted[7] or '', '^(%d+)\n(.*)$')
 -- An older bridge has noted none, or it has noted that of an earlier batch.
 local is_known = waiting > 0 and sequence_of == sequence
 -- without: a batch goes on to another queue, which does not know which of its jobs the first one has
-if is_known and string.match(other, '\n(.*)$') ~= purpose then return string.format('other %.0f\n%s', waiting, other) end
+if is_known and string.match(other, '\n(.*)$') ~= purpose then return 'other ' .. waiting .. '\n' .. other end
 --- include: bridge/old_page
 -- A server without memory refuses the first write that grows, and no other: this moves entries, and grows nothing for long.
 -- without: a full server cannot be emptied
@@ -44,7 +44,10 @@ local function note_sequence(noted_sequence)
   redis.call('HSET', state, 'sequence', sequence, 'lane', noted_lane, 'made_for', made_for)
 end
 local function next_sequence(least)
-  note_sequence(string.format('%.0f', math.max(now_us, least + 1, tonumber(sequence or 0) + 1)))
+  local last = math.max(least, tonumber(sequence or 0))
+  -- A server that has lost its last writes would give the next number twice, where its clock is behind.
+  -- without ` + jump`: what follows a batch that was lost in a failover is taken for that one, which is in
+  note_sequence(string.format('%.0f', now_us > last and now_us or last + 1 + jump))
 end
 -- without: a batch of an older bridge goes on to one queue after the other
 if waiting > 0 and sequence and not is_known then note_sequence(sequence) end
@@ -88,7 +91,7 @@ if finished ~= '' and finished == sequence then
   -- without: jobs that the target has no room for are lost
   if #left > 0 then redis.call('RPUSH', in_flight, unpack(left)) end
   -- without: what is left of a batch is taken for all of it, which is in
-  if #left > 0 then next_sequence(0) end
+  if #left > 0 then next_sequence(above or 0) end
   -- The last one: a server that dies may keep the first of these writes alone (`docs/servers.md`).
   redis.call('LTRIM', in_flight, waiting, '-1')
   waiting = #left
@@ -125,7 +128,10 @@ elseif waiting == 0 then
       local entries = page(kept_before + seen, math.min(16, most - seen))
       for i = 1, #entries, width do
         -- Its id may be there twice.
-        local entry = not is_taken[entries[i]] and entry_of(entries[i])
+        local entry, foreign
+        if not is_taken[entries[i]] then entry, foreign = entry_of(entries[i]) end
+        -- without: an entry whose job nobody can read is dropped
+        if foreign then return 'foreign ' .. foreign end
         bytes = bytes + (entry and #entry or 0)
         -- without: a batch of large jobs is more than one reply may be
         if taken > 0 and bytes > most_bytes then break end

@@ -12,7 +12,9 @@ for at = 1, #known, 2 do field[known[at]] = known[at + 1] end
 local held, oldest = 0, ''
 local entry = redis.call('XRANGE', messages, '-', '+', 'COUNT', 1)[1]
 if entry then
-  held = tonumber(field.bytes) - tonumber(entry[2][4]) + #entry[2][2]
+  local published = tonumber(field.bytes or 0)
+  -- Another program may have added it.
+  held = published - (tonumber(entry[2][4]) or published) + #entry[2][2]
   oldest = string.match(entry[1], '^%d+')
 end
 local subscriptions, members, cut_off, pulled_by = {}, {}, {}, {}

@@ -32,8 +32,10 @@ end
 -- Who waits has seen so many calls, and hears of each later one.
 -- without: the stream on which members wait grows for ever
 redis.call('DEL', news)
+-- While its slot moves, the server refuses a key that is not there. The message is in, and who waits looks once a second.
 -- without: nobody hears of a message
-redis.call('XADD', news, string.format('%.0f-0', calls + 1), 'n', '')
+-- with `redis.call` for `redis.pcall`: a message that is in was not published, says the call, and its caller publishes it again
+redis.pcall('XADD', news, string.format('%.0f-0', calls + 1), 'n', '')
 
 -- The number of the first message that is within all bounds. A message is read only when the bounds of age and bytes may be reached.
 -- with `local kept = first`: a topic keeps more messages than its bound says
@@ -56,7 +58,9 @@ while bytes - gone_bytes > most_bytes and looked < 1000 do
   for _, entry in ipairs(redis.call('XRANGE', messages, from, '+', 'COUNT', count)) do
     number, from = number_of(entry[1]), behind(entry[1])
     looked, largest = looked + 1, math.max(largest, #entry[2][2])
-    gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
+    local bytes_here = tonumber(entry[2][4])
+    -- with `gone_bytes = bytes_here - #entry[2][2]`: what another program has added ends each call that publishes
+    if bytes_here then gone_bytes = bytes_here - #entry[2][2] end
     -- without `number == last or`: a last message that is larger than the bound goes
     if number == last or bytes - gone_bytes <= most_bytes then break end
     -- without: a topic keeps more bytes than its bound says

@@ -234,7 +234,8 @@ impl Bridge {
             let purpose = self.purpose_back(queue).await?;
             for at in 0..usize::from(self.partitions) {
                 let (queue, part, purpose) = (queue.to_owned(), self.part(queue, at), purpose.clone());
-                let name = format!("bridge:{}:back", part.replace('/', ":"));
+                // A name of a lock has no `/`, and is no longer than that of a queue.
+                let name = format!("bridge:back:{}", sha1_smol::Sha1::from(&part).digest());
                 let lock = self.target.lock(&name, &LockOptions::new().ttl(LOCK_TTL)).await;
                 let lock = lock.map_err(|error| locked(error, &format!("the jobs of '{part}'")))?;
                 let id = host::random_id()?;
@@ -391,7 +392,8 @@ impl Bridge {
         let give = GiveBack { token: Digits(progress.lock.token()), sequence: Digits(leaving.sequence) };
         let part = self.target.queue_or_part(&progress.part)?;
         match part.run(give.with([]).during("bridge").durably(Durability::None)).await? {
-            GiveBackReply::Given(count) => Ok(Some(count)),
+            // None, if its answer was lost and it was sent again: the batch is in duly then as well.
+            GiveBackReply::Given(_) => Ok(Some(leaving.jobs.len() as u64)),
             GiveBackReply::Fenced(known) => Err(self.refused_back(progress, Refusal::Fenced(known))?),
         }
     }
@@ -441,6 +443,7 @@ impl Bridge {
             cap,
             purpose: progress.purpose.clone(),
             address: self.source.address(),
+            jump: script::jump(),
         };
         let part = self.target.queue_or_part(&progress.part)?;
         part.run(depart.with([]).during("bridge").durably(Durability::None)).await

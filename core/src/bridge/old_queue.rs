@@ -1,5 +1,6 @@
 //! The other queues: which keys they have, and in which order their jobs lie there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::package::Format;
@@ -326,13 +327,25 @@ impl OldQueue {
         Ok(self)
     }
 
-    /// Errors: `InvalidArgument` for a key that is there twice.
+    /// Errors: `InvalidArgument` for a key that is there twice, and for two whose bridge has one key.
     fn distinct(self) -> Result<Self, Error> {
-        let mut keys: Vec<&str> = self.lanes.iter().map(Lane::key).collect();
-        keys.sort_unstable();
-        match keys.windows(2).find(|two| two[0] == two[1]) {
-            Some(two) => Err(Error::invalid(format!("the key '{}' is there twice: name each queue once", two[0]))),
-            None => Ok(self),
+        let mut keys = BTreeMap::new();
+        for lane in &self.lanes {
+            let key = lane.key();
+            match keys.insert(lane.reading.state_key(), key) {
+                None => {}
+                Some(other) if other == key => {
+                    return Err(Error::invalid(format!("the key '{key}' is there twice: name each queue once")));
+                }
+                // `orders` and `{orders}`.
+                Some(other) => {
+                    let message = format!(
+                        "a bridge would keep its state of '{other}' and of '{key}' in one key: run one for each"
+                    );
+                    return Err(Error::invalid(message));
+                }
+            }
         }
+        Ok(self)
     }
 }

@@ -200,7 +200,7 @@ impl Bridge {
         progress: &mut Progress,
     ) -> Result<Batch, Error> {
         let mut behind = None;
-        'again: loop {
+        loop {
             let Given { sequence, lane: id, more, entries } =
                 self.take(&mut report.lanes[index], lane, progress, BATCH_JOBS, behind).await?;
             let Some(sequence) = sequence else {
@@ -212,6 +212,8 @@ impl Bridge {
             };
             let fates = self.read(lane, entries, self.now(lane).await?)?;
             let mut without_room = WithoutRoom::default();
+            // The jobs of a part in which a later batch is in, and of those behind that part.
+            let (mut late, mut later) = (BTreeSet::new(), None);
             for (part, jobs) in self.parts_of(&fates) {
                 // What goes to `failed` has its own sequence: the others are in, whether there is room for it or not. So has what may expire
                 // before the batch is read again: a job is never in another part than before.
@@ -220,13 +222,17 @@ impl Bridge {
                     if jobs.is_empty() {
                         continue;
                     }
+                    if later.is_some() {
+                        late.extend(jobs.iter().map(|job| job.at));
+                        continue;
+                    }
                     // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge
                     // has taken over, which the next call finds out.
                     match self.store(report, &part, &name, sequence, &jobs).await? {
                         Stored::In => {}
                         Stored::Behind(known) => {
-                            behind = Some(Behind { batch: sequence, known });
-                            continue 'again;
+                            late.extend(jobs.iter().map(|job| job.at));
+                            later = Some(known);
                         }
                         Stored::NoRoom(room) => without_room.note(&part, room, &jobs),
                     }
@@ -234,15 +240,21 @@ impl Bridge {
             }
             for (at, (_, fate)) in fates.iter().enumerate() {
                 // Behind an outage the last batch comes again, and was counted.
-                if !without_room.jobs.contains(&at) && report.lanes[index].is_news(sequence, at) {
+                let is_in = !without_room.jobs.contains(&at) && !late.contains(&at);
+                if is_in && report.lanes[index].is_news(sequence, at) {
                     report.note_fate(index, fate);
                 }
             }
             let stays = fates.iter().enumerate().filter(|(_, (_, fate))| matches!(fate, Fate::Stays(_)));
             let kept = stays.map(|(at, _)| at + 1).collect();
-            let rest: Vec<usize> = without_room.jobs.iter().map(|at| at + 1).collect();
+            let rest: Vec<usize> = without_room.jobs.union(&late).map(|at| at + 1).collect();
             let is_whole = rest.len() == fates.len();
             progress.finished = Some(Finished { sequence, kept, rest }).filter(|_| !is_whole);
+            if let Some(known) = later {
+                // What is in is in flight no more: a part that has it does not know it by the sequence that the others get.
+                behind = Some(Behind { batch: sequence, known });
+                continue;
+            }
             let Some(reason) = without_room.reason() else {
                 self.trim_notices(lane, progress).await?;
                 return Ok(Batch::Done { more: more || !fates.is_empty() });
@@ -331,6 +343,7 @@ impl Bridge {
             Taken::Refused(Refusal::Fenced(known)) => {
                 Err(fenced(&progress.lock, known, progress.has_taken, &of(), &lane.reading.state_key()))
             }
+            Taken::Foreign(key) => Err(lane.reading.foreign(&key)),
             Taken::Refused(Refusal::Other { elements, address, purpose }) => {
                 let jobs = if lane.reading.order.has_scores() { elements / 2 } else { elements };
                 // Without its sequence it gets another one: a part of the new target may know this one from its own part.

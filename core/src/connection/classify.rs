@@ -149,6 +149,11 @@ const PLAIN_REFUSALS: &[(&[&str], ErrorKind, &str)] = &[
         ErrorKind::TooLarge,
         "the server takes no value of this length (proto-max-bulk-len): raise that, or send less at once",
     ),
+    (
+        &["non local key"],
+        ErrorKind::Busy,
+        "the slot of these keys is moving to another server, and a script was stopped in its middle",
+    ),
     (&["out of memory"], ErrorKind::StorageFull, "the server has no memory left: nothing was stored"),
 ];
 

@@ -8,7 +8,8 @@ use super::declare::scripts;
 use super::foreign::{beside, foreign, slot};
 use super::keys::bridge_target_key;
 use super::reply::{FromReply, array, bytes, next, number, text as text_of, unexpected, utf8};
-use crate::value::error::Error;
+use crate::process::host;
+use crate::value::error::{Error, ErrorKind};
 
 foreign! {
     Look = "bridge/look",
@@ -20,7 +21,7 @@ foreign! {
     arguments: {
         token: Digits, finished: Option<Digits>, lane: &'a str, order: Order, most: usize, most_bytes: usize,
         above: Option<u64>, tried: Option<Digits>, held: &'a Layout, grace_s: u64, kept: String, rest: String,
-        purpose: &'a str, address: &'a str,
+        purpose: &'a str, address: &'a str, jump: usize,
     };
 }
 
@@ -156,6 +157,14 @@ impl Reading {
         beside(&self.source, "state")
     }
 
+    /// What it says of the key of an entry that holds no job.
+    pub(crate) fn foreign(&self, key: &str) -> Error {
+        let (key, source) = (key.escape_debug(), self.source.escape_debug());
+        let message =
+            format!("an entry of the key '{source}' names the key '{key}', which is no job: remove one of the two");
+        Error::new(ErrorKind::Corrupt, message).during("bridge")
+    }
+
     /// Reads entries behind the first `from`, and takes none of them.
     pub(crate) fn look(&self, from: usize, most: usize, most_bytes: usize) -> Call<'_> {
         let look = Look { order: self.order, held: &self.layout, grace_s: self.grace_s, from, most, most_bytes };
@@ -164,6 +173,9 @@ impl Reading {
 
     /// The answer to [`look`](Self::look): how many entries were read, and the jobs.
     pub(crate) fn looked(&self, reply: Value) -> Result<(usize, Entries), Error> {
+        if let Some(key) = foreign_key(&reply) {
+            return Err(self.foreign(&key));
+        }
         let mut items = array(reply)?.into_iter();
         let seen = number(next(&mut items, "how many entries were read")?)?;
         Ok((usize::try_from(seen).unwrap_or_default(), entries_of(items, self.order)?))
@@ -230,6 +242,7 @@ impl<'a> Take<'a> {
             rest: numbers(|finished| &finished.rest),
             purpose: self.purpose,
             address: self.address,
+            jump: jump(),
         };
         let own = ["in_flight", "state"].map(|own| beside(source, own));
         let others: Vec<&str> = own.iter().map(String::as_str).chain(layout.key()).collect();
@@ -256,6 +269,8 @@ pub(crate) enum Taken {
         entries: Entries,
     },
     Refused(Refusal),
+    /// An entry names this key, which holds something else than a job.
+    Foreign(String),
 }
 
 /// Why a bridge gets no batch.
@@ -271,6 +286,18 @@ pub(crate) enum Refusal {
         address: String,
         purpose: String,
     },
+}
+
+/// The key that an answer says to hold no job.
+fn foreign_key(reply: &Value) -> Option<String> {
+    let Value::BulkString(text) = reply else { return None };
+    Some(String::from_utf8_lossy(text.strip_prefix(b"foreign ")?).into_owned())
+}
+
+/// How far behind the last sequence the next one lies where the server's clock is behind both: a server that has lost its last writes does
+/// not give one twice.
+pub(crate) fn jump() -> usize {
+    host::random_below(1 << 16)
 }
 
 impl Refusal {
@@ -297,6 +324,9 @@ pub(super) fn fenced(reply: Value) -> Result<u64, Error> {
 
 impl Taken {
     pub(crate) fn decode(reply: Value, order: Order) -> Result<Self, Error> {
+        if let Some(key) = foreign_key(&reply) {
+            return Ok(Self::Foreign(key));
+        }
         if !matches!(reply, Value::Array(_)) {
             return Refusal::decode(reply).map(Self::Refused);
         }

@@ -29,7 +29,7 @@ scripts! {
     keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Departing, Departed, Ready],
     arguments: {
         state: &'static str, token: Digits, finished: String, lane: String, above: String, tried: String, cap: usize,
-        purpose: String, address: String,
+        purpose: String, address: String, jump: usize,
     },
     reply: DepartReply;
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::support::proxy::{Fault, Proxy};
 use crate::support::{self, Server};
-use duly::{Bridge, BridgeReport, Client, ErrorKind, JobView, NewJob, OldQueue, ReserveOptions, ScoreUnit, State};
+use duly::{
+    Bridge, BridgeReport, Client, Durability, ErrorKind, JobView, NewJob, OldQueue, ReserveOptions, ScoreUnit, State,
+};
 
 const READY: &str = "redis:queue:ready";
 const DELAYED: &str = "redis:queue:delay";
@@ -724,4 +726,77 @@ async fn a_bridge_whose_token_is_smaller_says_both_and_what_to_do() {
     let refused = Bridge::new(&from, &to, thinkphp()).drain(run_away).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::LeaseLost, "{refused}");
     assert!(refused.to_string().contains("has taken over") && refused.to_string().contains(ahead), "{refused}");
+}
+
+/// It was killed behind the call that stored them. The queue looks as if it had been used by nobody.
+#[tokio::test]
+async fn jobs_that_were_done_come_no_second_time_into_a_queue_that_was_deleted() {
+    let (old, new) = (Server::start(), Server::start());
+    let (from, to) = (old.client(), new.client());
+    send(&old, READY, (0..3).map(|number| package(number, "")));
+    let list = format!("{{{READY}}}:duly:in_flight");
+    let keep = |_: &BridgeReport| drop(old.redis_cli(&["COPY", &list, "kept", "REPLACE"]));
+    assert!(Bridge::new(&from, &to, thinkphp()).drain(keep).await.unwrap().is_complete());
+    let mut done = Vec::new();
+    work(&to, &mut done).await;
+    assert_eq!(done, orders(0..3));
+    to.queue("orders").unwrap().delete(0).await.unwrap();
+    old.redis_cli(&["COPY", "kept", &list]);
+    assert!(drain(&from, &to, thinkphp()).await.is_complete());
+    work(&to, &mut done).await;
+    assert_eq!(done.len(), 3, "{done:?}");
+}
+
+/// Where the clock of an old server that took over is behind, a part of a batch has a later sequence than the batch.
+#[tokio::test]
+async fn a_part_that_knows_a_later_batch_sends_no_other_part_again() {
+    let (old, new) = (Server::start(), Server::start());
+    let (from, to) = (old.client(), new.client());
+    let workerman = || OldQueue::workerman("", &["orders", "bills", "mail"]).unwrap();
+    drain(&from, &to, workerman()).await;
+    let lane = old.redis_cli(&["HGET", "{redis-queue}-delayed:duly:state", "lane"]);
+    new.redis_cli(&["HSET", "duly:{mail}:adopted", lane.trim(), "8000000000000000"]);
+    for (order, queue) in ["bills", "mail", "orders", "bills", "mail", "orders"].into_iter().enumerate() {
+        let package = package(order, &format!(r#","queue":"{queue}""#));
+        old.redis_cli(&["ZADD", "{redis-queue}-delayed", "1690000000", &package]);
+    }
+    let report = drain(&from, &to, workerman()).await;
+    assert!(report.is_complete(), "{report}");
+    assert_eq!(report.queues, ["bills", "mail", "orders"].map(|queue| (queue.to_owned(), [2, 0, 0])).into());
+    for queue in ["bills", "mail", "orders"] {
+        assert_eq!(to.queue(queue).unwrap().counts().await.unwrap().ready, 2, "{queue}");
+    }
+}
+
+/// A replica that restarts is away for a moment: what it has not confirmed is in flight still.
+#[tokio::test]
+async fn a_bridge_that_follows_waits_for_a_replica_that_is_away() {
+    let (old, new) = (Server::start(), Server::start_with(&["--repl-diskless-sync-delay", "0"]));
+    let from = old.client();
+    let (deadline, durability) = (Duration::from_secs(1), Durability::Replicas { count: 1 });
+    let to = new.builder().durability(durability).deadline(deadline).build().unwrap();
+    send(&old, READY, [package(0, "")]);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let (tells, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let following = tokio::spawn(async move {
+        let progress = move |report: &BridgeReport| drop(tells.send(report.trouble.clone()));
+        Bridge::new(&from, &to, thinkphp()).follow(async { drop(stopped.await) }, progress).await
+    });
+    while told.recv().await.expect("it has ended").is_none() {}
+    let list = format!("{{{READY}}}:duly:in_flight");
+    assert_eq!(old.redis_cli(&["LLEN", &list]).trim(), "1");
+    let replica = Server::start();
+    replica.redis_cli(&["REPLICAOF", "127.0.0.1", &new.port().to_string()]);
+    while told.recv().await.expect("it has ended").is_some() {}
+    support::eventually("it is in flight no more", || async { old.redis_cli(&["LLEN", &list]).trim() == "0" }).await;
+    stop.send(()).unwrap();
+    assert_eq!(following.await.unwrap().unwrap().moved(), 1);
+    assert_eq!(data(&new.client(), State::Ready).await, orders([0]));
+}
+
+/// A cluster needs the two in one slot: then what the bridge keeps of them has one name.
+#[test]
+fn two_keys_of_which_a_bridge_keeps_its_state_in_one_are_refused() {
+    let refused = OldQueue::thinkphp_with_keys("orders", "q", "{q}", "f").unwrap_err();
+    assert!(refused.to_string().contains("its state of '{q}' and of 'q' in one key"), "{refused}");
 }

@@ -455,3 +455,43 @@ async fn the_counts_of_the_way_back_are_compared() {
         "{report}"
     );
 }
+
+/// A part of a queue has a `/` in its name, which a lock has not; and a lock's name is no longer than that of a queue.
+#[tokio::test]
+async fn bridges_back_of_two_queues_are_in_nobodys_way() {
+    let server = Server::start();
+    let client = server.client();
+    let of = |queue: &str| OldQueue::think_queue(&[queue]).unwrap();
+    let long = "q".repeat(128);
+    for (follows, parts) in [("orders:1", "orders"), (&*long, "q")] {
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let (bridge, queue) =
+            (Bridge::new(&client, &client, of(follows)).back().unwrap(), client.queue(follows).unwrap());
+        queue.push(NewJob::new(&1).unwrap().name("order.close")).await.unwrap();
+        let following = tokio::spawn(async move { bridge.follow(async { drop(stopped.await) }, |_| {}).await });
+        support::eventually("it goes back", || async { queue.counts().await.unwrap().ready == 0 }).await;
+        let other = Bridge::new(&client, &client, of(parts)).partitions(2).unwrap().back().unwrap();
+        assert!(other.drain(|_| {}).await.unwrap().is_complete());
+        stop.send(()).unwrap();
+        assert_eq!(following.await.unwrap().unwrap().moved(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_given_back_is_counted_also_if_an_answer_was_lost() {
+    let mut lost = 0;
+    for calls in 0..12 {
+        let (old, new) = (Server::start(), Server::start());
+        let (to, from) = (old.client(), new.client());
+        push(&from, 0..3).await;
+        park(&old, &to, &from).await;
+        let proxy = Proxy::before(new.port()).await;
+        let broken = proxy.builder().build().unwrap();
+        broken.ping().await.unwrap();
+        proxy.next_after(calls, Fault::LoseReply);
+        let given = Bridge::new(&to, &broken, thinkphp()).back().unwrap().give_back().await.unwrap();
+        assert_eq!((given.given, given.published), (3, 0), "behind {calls} calls");
+        lost += proxy.lost().0;
+    }
+    assert!(lost >= 4, "{lost}");
+}

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use crate::support::meter::Meter;
 use crate::support::{self, Server};
 use duly::worker::{Failure, Job, Worker};
-use duly::{Client, LockOptions, NewJob, PullOptions, ReserveOptions, Selection, SubscribeOptions};
+use duly::{
+    Bridge, Client, LockOptions, NewJob, OldQueue, PullOptions, ReserveOptions, Selection, State, SubscribeOptions,
+};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -337,4 +339,45 @@ async fn a_frozen_node_holds_up_no_topic_of_the_others() {
         other.publish(&21).await.unwrap();
         assert_eq!(pull().await, [21]);
     }
+}
+
+/// The list of what is in flight goes and comes back in one call, and a server that a slot leaves refuses a key that is not there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bridge_loses_no_job_while_the_slot_of_the_old_key_moves() {
+    const JOBS: usize = 1200;
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let slot = cluster.slot("tasks");
+    let from = cluster.owner(&slot);
+    let to = (from + 1) % 3;
+    let numbers: Vec<String> = (0..JOBS).map(|number| number.to_string()).collect();
+    let push: Vec<&str> = ["RPUSH", "tasks"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    cluster.nodes[from].redis_cli(&push);
+    let bridge = || Bridge::new(&client, &client, OldQueue::list("tasks", true, "orders").unwrap());
+    let mut is_first = true;
+    let first = bridge();
+    let drained = first.drain(|_| {
+        if std::mem::take(&mut is_first) {
+            cluster.begin_move(&slot, from, to);
+        }
+    });
+    let error = drained.await.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    cluster.move_keys(&slot, from, to);
+    cluster.end_move(&slot, from, to);
+    let report = bridge().drain(|_| {}).await.unwrap();
+    assert!(report.is_complete(), "{report}");
+    let mut found = Vec::new();
+    let queue = client.queue("orders").unwrap();
+    for page in 0..2 {
+        found.extend(
+            queue
+                .peek(State::Ready, page * 1000, 1000)
+                .await
+                .unwrap()
+                .into_iter()
+                .map(|job| job.envelope.data.as_str().parse::<usize>().unwrap()),
+        );
+    }
+    assert_eq!(found, (0..JOBS).collect::<Vec<_>>());
 }

@@ -115,6 +115,13 @@ async fn schedules_that_cannot_be_are_refused_when_the_worker_is_built() {
     let worker = with_schedule(&server.client(), &Events::default());
     let twice = worker.schedules("shop", "orders", [("often".to_owned(), every(200))]).build().err().unwrap();
     assert!(twice.to_string().contains("twice"), "{twice}");
+    // They would go into the queue without parts, and nothing would ever fire.
+    let of_parts = || with_schedule(&server.client(), &Events::default()).queue("reports/0", 1).queue("reports/1", 1);
+    let nightly = || [("nightly".to_owned(), every(200))];
+    let parts = of_parts().schedules("shop", "reports", nightly()).build().err().unwrap();
+    assert!(parts.to_string().contains("serves parts of the queue 'reports'"), "{parts}");
+    assert!(of_parts().queue("reports", 1).schedules("shop", "reports", nightly()).build().is_ok());
+    assert!(of_parts().schedules("shop", "elsewhere", nightly()).build().is_ok());
 }
 
 async fn fired(queue: &Queue, name: &str) -> u64 {

@@ -19,16 +19,19 @@ local function page(first, count)
   return turned
 end
 
--- The job of a member: itself, or what another key holds of it; nil if there is no such job any more.
+-- The job of a member: itself, or what another key holds of it; nil if there is no such job any more; or nil and that key, if it is no job.
 local function entry_of(member)
   if held == 'here' then return member end
   if held == 'field' then return redis.call('HGET', companion, member) or nil end
-  local fields = redis.call('HGETALL', companion .. ':' .. member)
+  local key = companion .. ':' .. member
+  local fields = redis.pcall('HGETALL', key)
+  if fields.err then return nil, key end
   local parts = {}
   for i = 1, #fields, 2 do
     -- An entry for a time that is over, of a job that was made ready or taken meanwhile, is nothing.
     if has_scores and fields[i] == 'status' and fields[i + 1] ~= '1' and fields[i + 1] ~= '3' then return nil end
-    parts[#parts + 1] = string.format('%.0f:%s%.0f:%s', #fields[i], fields[i], #fields[i + 1], fields[i + 1])
+    -- Lua's `%s` would end at a NUL.
+    parts[#parts + 1] = #fields[i] .. ':' .. fields[i] .. #fields[i + 1] .. ':' .. fields[i + 1]
   end
   if #parts == 0 then return nil end
   return table.concat(parts)

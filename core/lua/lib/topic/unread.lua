@@ -15,7 +15,7 @@ while has_room() do
   end
   if #entries < count then break end
   -- All the rest if it fits, else as many as are likely to, by the largest one yet; few, as the next ones may be much larger.
-  if published_bytes - tonumber(entries[count][2][4] or 0) <= max_bytes - bytes then
+  if published_bytes - (tonumber(entries[count][2][4]) or 0) <= max_bytes - bytes then
     count = most
   else
     count = math.min(2 * count, 32, math.max(1, math.floor((max_bytes - bytes) / largest)))
