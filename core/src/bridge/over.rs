@@ -213,7 +213,7 @@ impl Bridge {
             let fates = self.read(lane, entries, self.now(lane).await?)?;
             let mut without_room = WithoutRoom::default();
             // The jobs of a part in which a later batch is in, and of those behind that part.
-            let (mut late, mut later) = (BTreeSet::new(), None);
+            let (mut outrun, mut later) = (BTreeSet::new(), None);
             for (part, jobs) in self.parts_of(&fates) {
                 // What goes to `failed` has its own sequence: the others are in, whether there is room for it or not. So has what may expire
                 // before the batch is read again: a job is never in another part than before.
@@ -223,7 +223,7 @@ impl Bridge {
                         continue;
                     }
                     if later.is_some() {
-                        late.extend(jobs.iter().map(|job| job.at));
+                        outrun.extend(jobs.iter().map(|job| job.at));
                         continue;
                     }
                     // The old server lost its last writes: what it gave out since is there again, and comes again. Or another bridge
@@ -231,7 +231,7 @@ impl Bridge {
                     match self.store(report, &part, &name, sequence, &jobs).await? {
                         Stored::In => {}
                         Stored::Behind(known) => {
-                            late.extend(jobs.iter().map(|job| job.at));
+                            outrun.extend(jobs.iter().map(|job| job.at));
                             later = Some(known);
                         }
                         Stored::NoRoom(room) => without_room.note(&part, room, &jobs),
@@ -240,14 +240,14 @@ impl Bridge {
             }
             for (at, (_, fate)) in fates.iter().enumerate() {
                 // Behind an outage the last batch comes again, and was counted.
-                let is_in = !without_room.jobs.contains(&at) && !late.contains(&at);
+                let is_in = !without_room.jobs.contains(&at) && !outrun.contains(&at);
                 if is_in && report.lanes[index].is_news(sequence, at) {
                     report.note_fate(index, fate);
                 }
             }
             let stays = fates.iter().enumerate().filter(|(_, (_, fate))| matches!(fate, Fate::Stays(_)));
             let kept = stays.map(|(at, _)| at + 1).collect();
-            let rest: Vec<usize> = without_room.jobs.union(&late).map(|at| at + 1).collect();
+            let rest: Vec<usize> = without_room.jobs.union(&outrun).map(|at| at + 1).collect();
             let is_whole = rest.len() == fates.len();
             progress.finished = Some(Finished { sequence, kept, rest }).filter(|_| !is_whole);
             if let Some(known) = later {
