@@ -73,7 +73,7 @@ def test_queues_are_listed_with_what_is_in_them(duly_command: Command, client: d
 
 
 def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Queue) -> None:
-    push = ["push", "orders", '{"order": 42}', "--name", "close", "--key", "42", "--delay", "30m", "--max-retries", "1"]
+    push = ["push", "orders", '{"order":42}', "--name", "close", "--key", "42", "--delay", "30m", "--max-retries", "1"]
     status, out, _ = duly_command(*push, "--header", "tenant=acme", "--timeout", "90s", "--id", "a", "--priority", "2")
     assert (status, out) == (0, "a\n")
     job = orders.find("a")
@@ -112,7 +112,7 @@ def test_failed_jobs_run_again_and_are_removed(duly_command: Command, orders: du
         assert job is not None
         job.fail("no such \x1b[31morder", final=True)
     status, out, _ = duly_command("peek", "orders", "failed")
-    assert [line.split()[0] for line in out.splitlines()[1:]] == ["c", "b", "a"]
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["a", "b", "c"]
     assert "\x1b" not in out
     assert "no such \\u{1b}[31morder" in out
     status, out, err = duly_command("requeue", "orders", "a", "x")

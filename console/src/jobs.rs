@@ -42,7 +42,7 @@ impl From<JobState> for State {
 pub(crate) struct Peek {
     #[command(flatten)]
     one: One,
-    /// In which state: failed ones the newest first, all others in the order in which they come up
+    /// In which state: failed ones in the order in which they failed, all others in that in which they come up
     #[arg(value_enum, default_value = "ready")]
     state: JobState,
     /// At most so many, 1 to 1,000
