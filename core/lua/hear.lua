@@ -31,7 +31,7 @@ if earlier then
   if not until_then then return earlier end
   reply[1] = until_then
   for id in string.gmatch(ids, '[^\n]+') do
-    -- with `failed_record(id)`: a call that is sent again gives what another worker has claimed
+    -- with `failed_record(id)` for `redis.call('ZSCORE', unheard, id) == until_then and failed_record(id)`: a call that is sent again gives what another worker has claimed
     local record = redis.call('ZSCORE', unheard, id) == until_then and failed_record(id)
     if record and is_given_up(redis.call('HGET', meta, 'ended:' .. id) or 0) then
       given_up[#given_up + 1] = id
@@ -60,7 +60,7 @@ for at = first_item, #ARGV, 3 do
   local id = ARGV[at]
   -- with `do`: a claim that is another worker's by now is taken away, or one that never was is made
   if redis.call('ZSCORE', unheard, id) == ARGV[at + 1] then
-    -- with `do`: a job whose hook died is never reported
+    -- with `true` for `ARGV[at + 2] == '1'`: a job whose hook died is never reported
     if ARGV[at + 2] == '1' then
       forget(id)
     else
@@ -97,9 +97,9 @@ end
 -- A claim that ended without a word: perhaps the hook of that job ends its process, with all that runs there. It is claimed alone, so that
 -- no other is held responsible, and the third time no hook is called for it: the worker says so, and that it has. It comes before what is
 -- free, and beside what this worker still calls when no worker had nothing else to do for so long: it would wait for ever else.
--- with `now_text`: hooks are held responsible for the end of another one's process
+-- with `now_text` for `is_busy and string.format('%.0f', now - CLAIMS_IT_WAITS * claim_ms) or now_text`: hooks are held responsible for the end of another one's process
 local over = is_busy and string.format('%.0f', now - CLAIMS_IT_WAITS * claim_ms) or now_text
--- with `true`: a worker that stops claims jobs
+-- with `true` for `most > 0`: a worker that stops claims jobs
 if most > 0 then
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', unheard, '(0', over, 'LIMIT', 0, 100)) do
     local record = failed_record(id)

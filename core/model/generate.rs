@@ -192,12 +192,14 @@ pub(super) enum Step {
         pick: Pick,
     },
     Beat {
+        who: Who,
         worker: usize,
         life_ms: u64,
     },
     /// Of the claims that were ever made, so also with old ones: which were heard of, which are kept, and which are
     /// given back.
     Hear {
+        who: Who,
         most: usize,
         max_bytes: usize,
         heard: Vec<usize>,
@@ -497,7 +499,7 @@ fn died() -> impl Strategy<Value = Vec<Step>> {
             let dies = || Step::Advance(10);
             let hear = |most, heard: &[usize], kept: &[usize], given_back: &[usize]| {
                 let (heard, kept, given_back) = (heard.to_vec(), kept.to_vec(), given_back.to_vec());
-                Step::Hear { most, max_bytes: 4000, heard, kept, given_back }
+                Step::Hear { who: me, most, max_bytes: 4000, heard, kept, given_back }
             };
             vec![
                 Step::Push { who: me, count: 3, record, when: When::Now },
@@ -636,9 +638,12 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, failed_max, failed_age_ms)| Step::Configure { who, failed_max, failed_age_ms }),
         4 => (who(), limits(), names_limits()).prop_map(|(who, limits, names)| Step::Limit { who, limits, names }),
         4 => (who(), names_limits()).prop_map(|(who, names)| Step::Limit { who, limits: None, names }),
-        6 => (select(vec![0, 1, 2, 100]), select(vec![1, 4000]), picks(), picks(), picks()).prop_map(
-            |(most, max_bytes, heard, kept, given_back)| Step::Hear { most, max_bytes, heard, kept, given_back }),
-        4 => (0..3_usize, select(vec![0, 1, 50, 1000])).prop_map(|(worker, life_ms)| Step::Beat { worker, life_ms }),
+        6 => (who(), select(vec![0, 1, 2, 100]), select(vec![1, 4000]), picks(), picks(), picks()).prop_map(
+            |(who, most, max_bytes, heard, kept, given_back)| {
+                Step::Hear { who, most, max_bytes, heard, kept, given_back }
+            }),
+        4 => (who(), 0..3_usize, select(vec![0, 1, 50, 1000]))
+            .prop_map(|(who, worker, life_ms)| Step::Beat { who, worker, life_ms }),
     ];
     let looking = prop_oneof![
         Just(Step::Counts),

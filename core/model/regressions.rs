@@ -154,7 +154,7 @@ fn an_old_claim_of_a_failed_job_changes_nothing() {
     let settle = Step::Settle { who: ME, endings: Endings::Some(vec![ending(0, fail)]) };
     let say = |heard: Vec<usize>, kept: Vec<usize>, given_back: Vec<usize>| {
         let (most, max_bytes) = (100, MANY_BYTES);
-        Step::Hear { most, max_bytes, heard, kept, given_back }
+        Step::Hear { who: ME, most, max_bytes, heard, kept, given_back }
     };
     let hear = |heard: Vec<usize>, kept: Vec<usize>| say(heard, kept, vec![]);
     let claimed_twice =
@@ -173,7 +173,7 @@ fn hooks_whose_workers_die_are_given_up() {
     let fail = Deed::Back { verb: Verb::Unheard, delay_ms: 0, error: "", rewrite: false };
     let hear = |heard: Vec<usize>, kept: Vec<usize>| {
         let (most, max_bytes) = (100, MANY_BYTES);
-        Step::Hear { most, max_bytes, heard, kept, given_back: vec![] }
+        Step::Hear { who: ME, most, max_bytes, heard, kept, given_back: vec![] }
     };
     let settle = Step::Settle { who: ME, endings: Endings::OfLastBatch(fail) };
     let failed = |count| [push(count), reserve(count, MANY_BYTES), settle.clone()];
@@ -196,7 +196,14 @@ fn hooks_whose_workers_die_are_given_up() {
     let again = [Step::Resend { back: 0 }];
     holds(&[&failed(3)[..], &[hear(vec![], vec![])], &again, &next, &again].concat());
     holds(&[&all[..], &next, &again, &next, &again].concat());
-    holds(&[&failed(1)[..], &[hear(vec![], vec![])], &next, &[Step::Resend { back: 1 }]].concat());
+    let other = Who { client: 1, ..ME };
+    let (most, max_bytes, picks) = (100, MANY_BYTES, || vec![]);
+    let others = Step::Hear { who: other, most, max_bytes, heard: picks(), kept: picks(), given_back: picks() };
+    let theirs = [Step::Advance(50), others, Step::Resend { back: 1 }];
+    holds(&[&failed(1)[..], &[hear(vec![], vec![])], &theirs].concat());
+    // Who stops claims nothing, whatever has ended.
+    let stops = Step::Hear { who: ME, most: 0, max_bytes: 1, heard: picks(), kept: picks(), given_back: picks() };
+    holds(&[&failed(1)[..], &[hear(vec![], vec![]), Step::Advance(50), stops]].concat());
     // It left `failed` meanwhile, and comes back.
     let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
     holds(&[&first[..], &[requeue], &next, &[reserve(3, MANY_BYTES), settle.clone()], &on].concat());
@@ -379,7 +386,7 @@ fn a_job_that_is_settled_after_its_lease_is_not_taken_back_by_the_same_call() {
 fn a_worker_is_told_of_jobs_that_were_trimmed_since_one_was_told() {
     let fail = || Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
     let fails = || Step::Settle { who: ME, endings: Endings::OfLastBatch(fail()) };
-    let beat = || Step::Beat { worker: 0, life_ms: 1000 };
+    let beat = || Step::Beat { who: ME, worker: 0, life_ms: 1000 };
     let round = || [push(2), reserve(2, MANY_BYTES), fails(), beat(), beat()];
     let keep_one = Step::Configure { who: ME, failed_max: 1, failed_age_ms: 1_000_000 };
     holds(&[&[keep_one.clone()][..], &round(), &round()].concat());

@@ -269,7 +269,7 @@ impl World<'_> {
                 let (by, name) = self.name(*by_key, *pick);
                 (nobody, Command::Find { by, name })
             }
-            Step::Beat { .. } | Step::Hear { .. } => (nobody, self.command_of_worker(nobody, step)),
+            Step::Beat { .. } | Step::Hear { .. } => self.command_of_worker(nobody, step),
             Step::Progress { lease, token, fraction, text } => {
                 let (id, granted, _) = self.lease(*lease);
                 (nobody, Command::Progress { id, token: token.of(granted), fraction, text })
@@ -285,18 +285,19 @@ impl World<'_> {
     }
 
     /// What a worker's engine says beside its jobs.
-    fn command_of_worker(&mut self, who: Who, step: &Step) -> Command {
+    fn command_of_worker(&mut self, nobody: Who, step: &Step) -> (Who, Command) {
         match step {
-            Step::Hear { most, max_bytes, heard, kept, given_back } => {
+            Step::Hear { who, most, max_bytes, heard, kept, given_back } => {
                 let claims = unheard::picked(&self.claims, heard, kept, given_back);
-                Command::Hear { call: self.next_call(who), claim_ms: 40, most: *most, max_bytes: *max_bytes, claims }
+                let call = self.next_call(*who);
+                (*who, Command::Hear { call, claim_ms: 40, most: *most, max_bytes: *max_bytes, claims })
             }
-            Step::Beat { worker, life_ms } => {
+            Step::Beat { who, worker, life_ms } => {
                 self.next_id += 1;
                 let (worker, info) = (format!("w{worker}"), format!("{{\"n\":{}}}", self.next_id));
-                Command::Beat { call: self.next_call(who), worker, life_ms: *life_ms, info }
+                (*who, Command::Beat { call: self.next_call(*who), worker, life_ms: *life_ms, info })
             }
-            _ => Command::Alive,
+            _ => (nobody, Command::Alive),
         }
     }
 
@@ -592,8 +593,8 @@ impl World<'_> {
             Step::Pause { who, pause: true },
             Step::Configure { who, failed_max: 1, failed_age_ms: 1 },
             Step::Limit { who, limits: None, names: vec![("mail", Limit { concurrency: 1, ..Limit::default() })] },
-            Step::Beat { worker: 0, life_ms: 10 },
-            Step::Hear { most: 1, max_bytes: 1, heard: vec![0], kept: vec![1], given_back: vec![0] },
+            Step::Beat { who, worker: 0, life_ms: 10 },
+            Step::Hear { who, most: 1, max_bytes: 1, heard: vec![0], kept: vec![1], given_back: vec![0] },
             Step::Progress { lease: 0, token: Token::Granted, fraction: "1", text: "" },
         ];
         for step in &steps {
