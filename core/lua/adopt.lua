@@ -13,8 +13,6 @@ if refused then return refused end
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` stores a batch by half
 redis.call('ZCARD', delayed)
--- without: a foreign type under `returned` stores a batch by half
-redis.call('HLEN', returned)
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list stores a batch by half
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local known = redis.call('HGET', adopted, lane)

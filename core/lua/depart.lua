@@ -24,6 +24,8 @@ redis.call('HSET', departed, 'token', token)
 -- without `and finished == sequence`: a late copy throws away a batch that is on its way
 if finished ~= '' and finished == sequence then
   redis.call('DEL', departing)
+  -- While its slot moves, the server refuses a key that is not there: here, where no job of the next batch has left its state yet.
+  redis.call('LLEN', departing)
   waiting = 0
 end
 local more = ''

@@ -381,3 +381,42 @@ async fn a_bridge_loses_no_job_while_the_slot_of_the_old_key_moves() {
     }
     assert_eq!(found, (0..JOBS).collect::<Vec<_>>());
 }
+
+/// As above, the other way: of a queue all of whose keys are there, so that nothing else stops the call before it begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bridge_back_loses_no_job_while_the_slot_of_the_queue_moves() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let queue = client.queue("orders").unwrap();
+    let job = |number: usize| NewJob::new(&number).unwrap().name("order.close");
+    queue.push(job(0).max_retries(0)).await.unwrap();
+    queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0).fail("no bank").await.unwrap();
+    let delayed = |number| job(number).delay(Duration::from_secs(3600));
+    queue.push_many((0..600).map(delayed).collect::<Vec<_>>(), |_| {}).await.unwrap();
+    queue.push_many((0..600).map(job).collect::<Vec<_>>(), |_| {}).await.unwrap();
+    queue.push(job(600).key("last")).await.unwrap();
+    queue.push(job(601).id("stale")).await.unwrap();
+    queue.reschedule("stale", duly::When::After(duly::Millis::from_secs(7200))).await.unwrap();
+    let slot = cluster.slot("duly:{orders}:jobs");
+    let from = cluster.owner(&slot);
+    let to = (from + 1) % 3;
+    let bridge = || Bridge::new(&client, &client, OldQueue::thinkphp("orders").unwrap()).back().unwrap();
+    let mut is_first = true;
+    let first = bridge();
+    let drained = first.drain(|_| {
+        if std::mem::take(&mut is_first) {
+            cluster.begin_move(&slot, from, to);
+        }
+    });
+    let error = drained.await.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    cluster.move_keys(&slot, from, to);
+    cluster.end_move(&slot, from, to);
+    bridge().drain(|_| {}).await.unwrap();
+    let keys = [("LLEN", "redis:queue:ready"), ("ZCARD", "redis:queue:delay"), ("LLEN", "redis:queue:failed")];
+    let counts = keys.map(|(length, key)| {
+        let node = &cluster.nodes[cluster.owner(&cluster.slot(key))];
+        node.redis_cli(&[length, key]).trim().to_owned()
+    });
+    assert_eq!(counts, ["601", "601", "1"]);
+}
