@@ -17,6 +17,7 @@ mod limits;
 mod locks;
 mod orders;
 mod parked;
+mod queues;
 mod rate;
 mod real_clock;
 mod regressions;

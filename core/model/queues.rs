@@ -1,0 +1,107 @@
+//! The scripts about a queue as a whole, call by call: what is sent again, comes late, or finds more than somebody has counted.
+
+use redis::Value;
+
+use super::server::{QUEUE, Server, queue_keys};
+use crate::script::{
+    Adopt, Clock, ContentsReply, Declared, Delete, DeleteReply, Digits, Extent, FromReply, Key, Levels, MemoryRenewal,
+    Numbering, QueueKeys, Register, Shape, Target, Unregister, Variant,
+};
+
+const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
+
+struct Stage {
+    server: Server,
+    keys: QueueKeys,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { server: Server::start(), keys: queue_keys(0) }
+    }
+
+    fn count(&mut self, command: &str, key: Key) -> i64 {
+        let key = self.keys.spell(key);
+        match self.server.command(&[command, &key]) {
+            Value::Int(count) => count,
+            other => panic!("{command} {key}: {other:?}"),
+        }
+    }
+
+    /// By a bridge, of which the queue knows what is in.
+    fn store(&mut self, number: u64, id: &str) {
+        let renewal = MemoryRenewal::Asked(Vec::new());
+        let numbering = Numbering { client: "c", slot: 0, number, renewal: &renewal, is_known: false };
+        let adopt = Adopt { lane: "lane".to_owned(), sequence: Digits(number) };
+        let request = adopt.with([(id.as_bytes(), &b"{\"data\":1}"[..], Target::Ready, &b""[..])]);
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
+        self.server.run(&call).unwrap();
+    }
+
+    /// Of another client, whose numbers are its own.
+    fn delete(&mut self, number: u64, expected: u64) -> Result<DeleteReply, String> {
+        let renewal = MemoryRenewal::Asked(Vec::new());
+        let numbering = Numbering { client: "d", slot: 0, number, renewal: &renewal, is_known: false };
+        let request = Delete { expected }.with([]);
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
+        let reply = self.server.run(&call).map_err(|error| error.to_string())?;
+        FromReply::decode(reply).map_err(|error| error.to_string())
+    }
+
+    fn register(&mut self, partitions: usize) {
+        let register = Register { name: "orders".to_owned(), partitions }.with([]);
+        let call = register.call(VARIANT, QUEUE, &self.keys, Levels::one(5), None);
+        self.server.run(&call).unwrap();
+    }
+
+    fn unregister(&mut self, used: &str) -> Value {
+        let unregister = Unregister { name: "orders".to_owned(), used: used.to_owned() }.with([]);
+        let call = unregister.call(VARIANT, QUEUE, &self.keys, Levels::one(5), None);
+        self.server.run(&call).unwrap()
+    }
+}
+
+fn kept(jobs: u64, schedules: u64) -> DeleteReply {
+    DeleteReply::Kept(ContentsReply { jobs, schedules })
+}
+
+#[test]
+fn a_queue_goes_with_what_was_counted_and_with_nothing_else() {
+    let mut stage = Stage::new();
+    stage.store(1, "a");
+    stage.store(2, "b");
+    let (schedules, meta) = (stage.keys.spell(Key::Schedules), stage.keys.spell(Key::Meta));
+    assert_eq!(stage.delete(1, 1), Ok(kept(2, 0)));
+    stage.server.command(&["HSET", &schedules, "nightly", "{}"]);
+    // A full server says what is in it, too.
+    stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(stage.delete(2, 2), Ok(kept(2, 1)));
+    stage.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
+    stage.server.command(&["DEL", &schedules]);
+    stage.server.command(&["HSET", &meta, "format", "9"]);
+    assert!(stage.delete(3, 2).is_err());
+    assert_eq!(stage.count("HLEN", Key::Jobs), 2);
+    stage.server.command(&["HSET", &meta, "format", "2"]);
+    assert_eq!(stage.delete(4, 2), Ok(DeleteReply::Deleted));
+    assert_eq!([Key::Jobs, Key::Meta, Key::Stats].map(|key| stage.count("EXISTS", key)), [0, 0, 0]);
+    // Its jobs may be in flight from a bridge yet.
+    assert_eq!(stage.count("HLEN", Key::Adopted), 1);
+    // A copy of that call comes late.
+    stage.store(3, "c");
+    stage.store(4, "d");
+    assert_eq!(stage.delete(4, 2), Ok(DeleteReply::Deleted));
+    assert_eq!(stage.count("HLEN", Key::Jobs), 2);
+}
+
+#[test]
+fn a_queue_that_is_used_again_stays_on_the_list_with_all_its_parts() {
+    let mut stage = Stage::new();
+    stage.register(3);
+    stage.register(1);
+    let used = stage.keys.spell(Key::QueuesUsed);
+    let said: String = redis::from_redis_value(stage.server.command(&["HGET", &used, "orders"])).unwrap();
+    assert!(said.ends_with(" 3"), "{said}");
+    assert_eq!(stage.unregister("1 3"), Value::Int(0));
+    assert_eq!(stage.unregister(&said), Value::Int(1));
+    assert_eq!(stage.count("EXISTS", Key::Queues), 0);
+}
