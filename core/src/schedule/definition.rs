@@ -334,7 +334,7 @@ impl Schedule {
             return slot;
         }
         let gap = self.recurrence.next_after(slot).map_or(self.jitter, |next| next.saturating_sub(slot));
-        Millis::new(slot.get() + jitter(name, slot, self.jitter.min(gap)).get())
+        slot.saturating_add(jitter(name, slot, self.jitter.min(gap)))
     }
 
     /// The id and the record of a slot's job.

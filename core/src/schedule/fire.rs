@@ -145,7 +145,7 @@ impl<'a> Due<'a> {
             (Some((last, ..)), Some(next)) => (*last, Some(*next)),
             (None, Some(_)) => return false,
         };
-        let fired = self.state.fired + jobs.len() as u64;
+        let fired = self.state.fired.saturating_add(jobs.len() as u64);
         let after = State { next, fired, last: Some(last), ..self.state.clone() };
         batch.jobs += jobs.len().max(1);
         let call = &mut batch.call;
@@ -162,5 +162,30 @@ impl<'a> Due<'a> {
         }
         self.state = after;
         self.plan.fires.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::queue::NewJob;
+    use crate::schedule::definition::Schedule;
+
+    #[test]
+    fn numbers_that_somebody_else_has_written_stop_no_worker() {
+        let schedule = Schedule::every(Duration::from_secs(60), NewJob::new(&1).unwrap()).unwrap();
+        let schedule = schedule.jitter(Duration::from_secs(10));
+        let now = Millis::new(u64::MAX);
+        let state = State { next: Some(Millis::new(u64::MAX)), fired: u64::MAX, ..State::default() };
+        let stored = StoredSchedule {
+            name: "nightly".to_owned(),
+            definition: schedule.written(),
+            state: state.written(),
+            fires: String::new(),
+        };
+        let mut due = Due::of(&stored, now).unwrap();
+        assert!(due.add_to(&mut Batch::default()));
     }
 }

@@ -39,9 +39,10 @@ pub(super) fn plan(schedule: &Schedule, name: &str, slot: Millis, left: Option<u
 
 /// The newest slots that are due, at most so many and none before the first.
 fn newest(schedule: &Schedule, name: &str, first: Millis, now: Millis, most: usize) -> VecDeque<Millis> {
+    let end = schedule.until.map_or(now, |until| until.min(now));
     let mut back = LOOK_BACK_MS;
     loop {
-        let from = now.get().saturating_sub(back).max(first.get());
+        let from = end.get().saturating_sub(back).max(first.get());
         let mut slots = VecDeque::new();
         // What was stored counts, also where this program's time zones would not have it.
         let mut slot = if from == first.get() { Some(first) } else { schedule.next_after(Millis::new(from)) };

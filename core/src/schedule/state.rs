@@ -165,6 +165,10 @@ mod tests {
         }
         assert_eq!(full.written(), "7;9;1;3;8;1;2;shop;eu");
         assert!(full.written().starts_with(&full.expected()));
+        // The largest numbers, as somebody else may have written them.
+        let mut largest = State { revision: u64::MAX, fired: u64::MAX, ..full };
+        largest.revise(Millis::new(5));
+        assert_eq!(State::read(&largest.written()), Some(largest));
         for foreign in ["", "1", "x;;0;0;;1;1;", "1;x;0;0;;1;1;", "1;2;0;0;;1;1"] {
             assert_eq!(State::read(foreign), None, "{foreign}");
         }

@@ -140,7 +140,7 @@ impl Read {
 impl State {
     pub(super) fn revise(&mut self, now: Millis) {
         // A schedule that is removed and put again has another one, too.
-        self.revision = (self.revision + 1).max(now.get());
+        self.revision = self.revision.wrapping_add(1).max(now.get());
         self.changed_at = now;
     }
 }

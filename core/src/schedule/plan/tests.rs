@@ -63,6 +63,13 @@ fn a_year_of_missed_seconds_is_looked_at_in_no_time() {
     assert_eq!(fires, secs(&[year - 20 * 3600 - 1]));
 }
 
+#[test]
+fn a_schedule_that_ended_long_ago_is_looked_at_in_no_time() {
+    let ended = Schedule::every(Duration::from_millis(100), NewJob::new(&1).unwrap()).unwrap();
+    let ended = ended.until(Millis::from_secs(300_000_000));
+    assert_eq!(planned(&ended, 1, None, 2_000_000_000), Some((secs(&[300_000_000]), None)));
+}
+
 /// Another version, with other time zones, has stored it.
 #[test]
 fn the_slot_that_is_stored_fires_though_it_is_none_here() {

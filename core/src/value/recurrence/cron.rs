@@ -46,6 +46,14 @@ impl Pattern {
         let text = if joined.starts_with('@') { joined.to_ascii_lowercase() } else { joined.to_ascii_uppercase() };
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let cron = parser.parse(&text).map_err(|error| wrong(&shown(&error.to_string())))?;
+        // The parser passes over an empty item, and who asked for the next time of a field without any would wait for minutes.
+        let read = &cron.pattern;
+        let has_empty_item = fields.iter().any(|field| field.split(',').any(str::is_empty));
+        if has_empty_item
+            || [&read.seconds, &read.minutes, &read.hours, &read.months].iter().any(|field| field.values().is_empty())
+        {
+            return Err(wrong("a field, or an item of a list, is empty"));
+        }
         let (zone, zone_name) = zone(zone_name)?;
         let is_fixed = has_fixed_times(&text);
         Ok(Self { text, zone_name, cron, zone, is_fixed })

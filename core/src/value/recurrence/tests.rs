@@ -45,7 +45,9 @@ fn patterns_mean_what_they_mean_elsewhere() {
 #[test]
 fn what_is_no_pattern_zone_or_interval_is_refused() {
     let long = "0".repeat(257);
-    for pattern in ["", "* * * *", "* * * * * * *", "60 * * * *", "@often", "0 0 30 13 *", "a b c d e", &long] {
+    let empty = [", 3 * * *", "0 , * * *", "0 0 * , *", "0 0 , * *", "0 0 * * ,", "1, * * * *", ", * * * * *"];
+    let others = ["", "* * * *", "* * * * * * *", "60 * * * *", "@often", "0 0 30 13 *", "a b c d e", &long];
+    for pattern in empty.into_iter().chain(others) {
         let refused = Recurrence::cron(pattern, "UTC").unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{pattern}");
     }
