@@ -16,7 +16,8 @@ above the line of code that it means; several may stand there:
     -- with `that`: what happens                   the line becomes that
     -- with `that` for `this`: what happens        the part becomes that
 
-A comment line that begins like a mark and is none is an error at once, and so is a part that is not there exactly once.
+A comment line that begins like a mark and is none is an error at once, and so is a part that is not there exactly once,
+and a mark whose script Lua cannot compile: any test would notice that one.
 The text of a script is altered when a test assembles it, so nothing is built anew.
 """
 
@@ -115,6 +116,19 @@ def name_of(path: pathlib.PurePath) -> str:
     """As `core/src/script` calls the file: by its path, those of the library without its folder."""
     name = path.relative_to(LUA.relative_to(ROOT)).with_suffix("").as_posix()
     return name.removeprefix("lib/")
+
+
+def do_not_compile(guards: list[Guard]) -> list[str]:
+    """What Lua says of them. A part may leave the loop of the script that includes it."""
+
+    def complaint(guard: Guard) -> str | None:
+        text = f"while true do\n{guard.altered}\nend"
+        compiled = subprocess.run(["luac5.1", "-p", "-"], input=text, capture_output=True, text=True, check=False)
+        said = compiled.stderr.strip().removeprefix("luac5.1: ")
+        return f"{guard.file}:{guard.line}: {guard.effect}: {said}" if compiled.returncode else None
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        return [said for said in pool.map(complaint, guards) if said]
 
 
 def is_of(guard: Guard, names: list[str]) -> bool:
@@ -236,6 +250,8 @@ def main() -> None:
     if given.check:
         if DOC.read_text() != document(guards):
             sys.exit("docs/mutants.md is not as the marks in core/lua are: tools/mutants.py --write")
+        if wrong := do_not_compile(guards):
+            sys.exit("a mark must leave a script that Lua compiles:\n  " + "\n  ".join(wrong))
         return
     known = known_at(given.since) if given.since else set()
     chosen = [

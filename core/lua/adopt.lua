@@ -17,7 +17,7 @@ redis.call('ZCARD', delayed)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 local known = redis.call('HGET', adopted, lane)
 -- It was sent again, perhaps by another program.
--- without: a batch that was sent again is stored twice
+-- with `false` for `known == sequence`: a batch that was sent again is stored twice
 if known == sequence then
   -- A newer server confirms at once to a connection that has written nothing, and the batch is deleted from the other server then.
   --- include: call/allow_growing

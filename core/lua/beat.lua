@@ -25,7 +25,7 @@ if earlier then
   return unheard_then and reply_of(unheard_then, trimmed_then) or earlier
 end
 --- include: call/allow_growing
--- with `do`: a worker that has stopped is listed
+-- with `true` for `life_ms > 0`: a worker that has stopped stays among those who are dead
 if life_ms > 0 then
   redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)
   redis.call('HSET', worker_infos, worker, info)

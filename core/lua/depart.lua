@@ -103,7 +103,7 @@ elseif cap > 0 then
   end
   local set = state == 'delayed' and delayed or failed
   --- include: purge/out_of_state
-  -- with `if removed > 0 then`: the bridge stops at entries that no longer count
+  -- with `removed > 0` for `seen > 0`: the bridge stops at entries that no longer count
   if seen > 0 then more = 'more' end
   if removed > 0 then redis.call('HDEL', departed, 'unfinished') end
 end

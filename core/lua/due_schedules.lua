@@ -20,7 +20,7 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', schedule_due, '-inf', now_text
 end
 if #reply > 3 then return reply end
 local head = redis.call('ZRANGEBYSCORE', schedule_due, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
--- with `if not head then`: a worker promises to come back for schedules that are paused or over
+-- with `not head` for `not head or head == 'inf'`: a worker promises to come back for schedules that are paused or over
 if not head or head == 'inf' then return reply end
 local next_ms = tonumber(head)
 local timer = tonumber(redis.call('HGET', meta, 'schedule_timer') or 0)

@@ -1,11 +1,12 @@
-//! The scripts about a queue as a whole, call by call: what is sent again, comes late, or finds more than somebody has counted.
+//! The scripts about a queue as a whole and its workers, call by call: what is sent again, comes late, or finds more than somebody has
+//! counted.
 
 use redis::Value;
 
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
-    Adopt, Clock, ContentsReply, Declared, Delete, DeleteReply, Digits, Extent, FromReply, Key, Levels, MemoryRenewal,
-    Numbering, QueueKeys, Register, Shape, Target, Unregister, Variant,
+    Adopt, Beat, Clock, ContentsReply, Declared, Delete, DeleteReply, Digits, Extent, FromReply, Key, Levels,
+    MemoryRenewal, Numbering, QueueKeys, Register, Shape, Target, Unregister, Variant,
 };
 
 const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
@@ -46,6 +47,14 @@ impl Stage {
         let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
         let reply = self.server.run(&call).map_err(|error| error.to_string())?;
         FromReply::decode(reply).map_err(|error| error.to_string())
+    }
+
+    fn leave(&mut self, worker: &str) {
+        let renewal = MemoryRenewal::Asked(Vec::new());
+        let numbering = Numbering { client: "w", slot: 0, number: 1, renewal: &renewal, is_known: false };
+        let request = Beat { worker: worker.to_owned(), life_ms: 0, info: "{}".to_owned() }.with([]);
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
+        self.server.run(&call).unwrap();
     }
 
     fn register(&mut self, partitions: usize) {
@@ -104,4 +113,20 @@ fn a_queue_that_is_used_again_stays_on_the_list_with_all_its_parts() {
     assert_eq!(stage.unregister("1 3"), Value::Int(0));
     assert_eq!(stage.unregister(&said), Value::Int(1));
     assert_eq!(stage.count("EXISTS", Key::Queues), 0);
+}
+
+/// One call removes a hundred dead ones.
+#[test]
+fn a_worker_that_leaves_is_gone_however_many_are_dead() {
+    let mut stage = Stage::new();
+    let (workers, infos) = (stage.keys.spell(Key::Workers), stage.keys.spell(Key::WorkerInfos));
+    for number in 0..120 {
+        let (name, at) = (format!("dead{number}"), number.to_string());
+        stage.server.command(&["ZADD", &workers, &at, &name]);
+        stage.server.command(&["HSET", &infos, &name, "{}"]);
+    }
+    stage.server.command(&["ZADD", &workers, "+inf", "leaves"]);
+    stage.leave("leaves");
+    assert_eq!(stage.count("ZCARD", Key::Workers), 20);
+    assert_eq!(stage.server.command(&["ZSCORE", &workers, "leaves"]), Value::Nil);
 }

@@ -5,7 +5,7 @@
 -- Cost:    O(log n) a job, at most 500.
 local known = redis.call('HGET', published, lane)
 -- It was sent again, perhaps by another program.
--- without: a batch that was sent again runs twice
+-- with `false` for `known == sequence`: a batch that was sent again runs twice
 if known == sequence then
   -- A newer server confirms at once to a connection that has written nothing. A server without memory refuses the first write that grows.
   redis.call('HDEL', published, '')

@@ -51,7 +51,7 @@ end
 redis.call('ZREM', floors, subscription)
 -- without: the group of a subscription that has ended stays for ever
 if has_group then redis.call('XGROUP', 'DESTROY', messages, subscription) end
--- without: the cursor of a subscription that has ended stays for ever
+-- without 2 lines: the cursor of a subscription that has ended stays for ever
 redis.call(
   'HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription, 'look:' .. subscription, 'tag:' .. subscription)
 leave()

@@ -25,7 +25,7 @@ for i = #expired, 1, -1 do
   if number then redis.call('ZREM', places, id) end
   --- end
   local record = redis.call('HGET', jobs, id)
-  -- with `do`: a lease without a record stops every reserve
+  -- with `true` for `record`: a lease without a record stops every reserve
   if record then
     local level, max_retries, key = routing(record)
     if lease_ended(id, tokens[i], max_retries) then

@@ -34,7 +34,7 @@ for at = next_item, #ARGV, 7 do
     if number then redis.call('ZREM', places, id) end
     --- end
     local had, first
-    -- with `do`: a failure without a hook empties the record
+    -- with `true` for `record ~= ''`: a failure without a hook empties the record
     if record ~= '' then
       had, first = string.match(record, '^(%d+);()')
       record = string.sub(record, first)
