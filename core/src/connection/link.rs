@@ -70,7 +70,7 @@ impl<'a> Request<'a> {
 
     /// Is it a script of a queue?
     pub(super) fn is_of_queue(&self) -> bool {
-        matches!(self, Self::Script { call, .. } | Self::Durable { call, .. } if !call.is_beside_queues)
+        matches!(self, Self::Script { call, .. } | Self::Durable { call, .. } if call.flags.is_of_queue)
     }
 
     /// Does it reclaim leases that are over, unless it is to spare them?

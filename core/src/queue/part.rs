@@ -194,7 +194,6 @@ impl Part {
         loop {
             let mut call = call(extent);
             call.is_again = is_again;
-            call.is_beside_queues = self.shared.registration.is_none();
             let reply = match self.client.run(made.operation, &call, durability).await {
                 Err(error) if error.kind() == ErrorKind::Corrupt => return Err(self.name_foreign_key(error).await),
                 Err(error) if keep_trying(&error) => {

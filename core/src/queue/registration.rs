@@ -37,10 +37,6 @@ impl Registration {
         Self::new(None)
     }
 
-    pub(super) fn is_none(&self) -> bool {
-        self.partitions.is_none()
-    }
-
     /// For one part of so many.
     pub(crate) fn of_part_of(partitions: u16) -> Self {
         Self::new(Some(partitions.into()))

@@ -73,24 +73,24 @@ pub(crate) struct Call<'a> {
     pub(crate) flags: Flags,
     /// Was it sent before, and may have been executed?
     pub(crate) is_again: bool,
-    /// Is it about no queue, and so about nobody's leases?
-    pub(crate) is_beside_queues: bool,
 }
 
-/// The arguments of a call that differ where it is sent again or may not do all: their indices in `ARGV`, from 0.
+/// What follows from the declaration of a call's script: which arguments differ where it is sent again or may not do all, by their indices in
+/// `ARGV`, from 0; and whose it is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     /// Of `call_renew` or `again`, which say whether it was sent before, and may have been executed.
     pub(crate) again: Option<usize>,
     /// Of `ahead`: it is a reserve, which reclaims leases that are over unless this says that it spares them.
     pub(crate) ahead: Option<usize>,
+    /// It is about a queue, and so about leases.
+    pub(crate) is_of_queue: bool,
 }
 
 impl<'a> Call<'a> {
     /// Of a script that no declaration is about: right when executed twice.
     pub(crate) fn plain(script: &'a Script, queue: &'a str, slot: u16, keys: ByteStrings, args: ByteStrings) -> Self {
-        let flags = Flags::default();
-        Self { script, queue, slot, keys, args, is_numbered: false, flags, is_again: false, is_beside_queues: false }
+        Self { script, queue, slot, keys, args, is_numbered: false, flags: Flags::default(), is_again: false }
     }
 
     /// Is it a reserve, which reclaims leases that are over unless it is to spare them?

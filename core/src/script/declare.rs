@@ -96,7 +96,7 @@ impl Declaration {
         self.name.split_at(start).1
     }
 
-    /// The arguments that are sent otherwise than they are here, found by their names.
+    /// What its calls need to know of it. The arguments that are sent otherwise than they are here are found by their names.
     const fn flags(&self) -> Flags {
         // Before the arguments, `ARGV` has the levels.
         let (of_numbering, own) = (1, 1 + self.numbering().len());
@@ -106,7 +106,19 @@ impl Declaration {
                 Kind::Plain | Kind::Reads => index_of("again", self.arguments, own),
             },
             ahead: index_of("ahead", self.arguments, own),
+            is_of_queue: self.is_of_queue(),
         }
+    }
+
+    const fn is_of_queue(&self) -> bool {
+        let mut at = 0;
+        while at < self.keys.len() {
+            if self.keys[at].is_of_queue() {
+                return true;
+            }
+            at += 1;
+        }
+        false
     }
 
     /// The whole text: header, and body with the files that it includes.
@@ -395,14 +407,16 @@ pub(super) mod tests {
                 let digits: String = line.chars().filter(char::is_ascii_digit).collect();
                 Some(digits.parse::<usize>().unwrap() - 1)
             };
-            let expected = Flags { again: read("call_renew").or(read("again")), ahead: read("ahead") };
+            let beside = ["queues/register", "queues/list", "queues/unregister", "lock", "renew_lock", "unlock"];
+            let is_of_queue = !script.name.starts_with("topic/") && !beside.contains(&script.name);
+            let expected = Flags { again: read("call_renew").or(read("again")), ahead: read("ahead"), is_of_queue };
             assert_eq!(script.flags(), expected, "{}", script.name);
         }
         let later = Declaration {
             arguments: &[("want", true), ("new", true), ("ahead", true)],
             ..crate::script::Reserve::DECLARATION
         };
-        assert_eq!(later.flags(), Flags { again: Some(3), ahead: Some(6) });
+        assert_eq!(later.flags(), Flags { again: Some(3), ahead: Some(6), is_of_queue: true });
     }
 
     #[test]

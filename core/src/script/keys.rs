@@ -215,6 +215,24 @@ impl Key {
         }
     }
 
+    /// Is it a queue's, and of nothing that lies beside queues: the list of them, a lock, a topic?
+    pub(crate) const fn is_of_queue(self) -> bool {
+        !matches!(
+            self,
+            Self::Call
+                | Self::Lock
+                | Self::LockWake
+                | Self::Topic
+                | Self::Messages
+                | Self::Floors
+                | Self::News
+                | Self::Topics
+                | Self::MemberTopics
+                | Self::Queues
+                | Self::QueuesUsed
+        )
+    }
+
     /// Is it only there where the queue has limits?
     pub(crate) fn is_of_limits(self) -> bool {
         matches!(self, Self::Parked | Self::Places)

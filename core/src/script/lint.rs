@@ -1,5 +1,8 @@
 //! The scripts as the server gets them, looked at by the tools of Lua: no global, and nothing that luacheck finds.
 
+#[path = "../../tests/support/reads.rs"]
+mod reads;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
@@ -8,38 +11,13 @@ use std::process::{Command, Output, Stdio};
 use super::declare::tests::{all, bodies, lua, parts, variants};
 use super::declare::{Clock, Kind, Variant};
 use super::foreign::tests::all_foreign;
+use reads::READS;
 
 /// What Lua and the server offer, as far as the scripts use it. A name that is not here was not declared: the server forbids to
 /// write it, and to read it is a mistake that only its path would show.
 pub(super) const OFFERED: &[&str] = &[
     "ARGV", "KEYS", "error", "ipairs", "math", "pairs", "pcall", "redis", "string", "table", "tonumber", "tostring",
     "type", "unpack",
-];
-
-/// The commands of scripts that change nothing.
-const READS: &[&str] = &[
-    "EXISTS",
-    "GET",
-    "HEXISTS",
-    "HGET",
-    "HGETALL",
-    "HLEN",
-    "HMGET",
-    "HSTRLEN",
-    "HVALS",
-    "LINDEX",
-    "LLEN",
-    "LRANGE",
-    "TIME",
-    "XLEN",
-    "XPENDING",
-    "XRANGE",
-    "ZCARD",
-    "ZCOUNT",
-    "ZRANGE",
-    "ZRANGEBYLEX",
-    "ZRANGEBYSCORE",
-    "ZSCORE",
 ];
 
 /// Every text once, with either clock and in every shape, and what to call it.

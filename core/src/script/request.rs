@@ -121,7 +121,6 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             is_numbered: number.is_some(),
             flags: D::FLAGS,
             is_again: false,
-            is_beside_queues: false,
         }
     }
 

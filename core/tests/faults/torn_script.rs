@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::support::reads::READS;
 use crate::support::torn::{Again, Written, is, shown, writing};
 use crate::support::{Server, eventually};
 use crate::{torn_bridge, torn_topics};
@@ -271,32 +272,6 @@ const HARMLESS: &[(&str, &str)] = &[
     ("topic/forget", "one write"),
     ("topic/bound", "the next publish looks at the age of messages"),
     ("topic/delete", "one write"),
-];
-
-/// The commands of scripts that change nothing.
-const READS: &[&str] = &[
-    "EXISTS",
-    "GET",
-    "HEXISTS",
-    "HGET",
-    "HGETALL",
-    "HLEN",
-    "HMGET",
-    "HSTRLEN",
-    "HVALS",
-    "LINDEX",
-    "LLEN",
-    "LRANGE",
-    "TIME",
-    "XLEN",
-    "XPENDING",
-    "XRANGE",
-    "ZCARD",
-    "ZCOUNT",
-    "ZRANGE",
-    "ZRANGEBYLEX",
-    "ZRANGEBYSCORE",
-    "ZSCORE",
 ];
 
 /// Of a script with all that it includes.

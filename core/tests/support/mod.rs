@@ -5,6 +5,7 @@
 pub mod meter;
 pub mod process;
 pub mod proxy;
+pub mod reads;
 pub mod slow_line;
 pub mod torn;
 pub mod verbs;

@@ -199,14 +199,18 @@ pub(super) fn set_once_call<'a>(script: &'a Script, key: &'a str, value: &str) -
     keys.push(key.as_bytes());
     keys.push(format!("{key}:runs").as_bytes());
     args.push(value.as_bytes());
-    Call::plain(script, "q", slot_of(key), keys, args)
+    Call { flags: of_queue(), ..Call::plain(script, "q", slot_of(key), keys, args) }
+}
+
+fn of_queue() -> Flags {
+    Flags { is_of_queue: true, ..Flags::default() }
 }
 
 pub(super) async fn run_text(connection: &Connection, text: &str, key: &str) -> Result<Value, Error> {
     let script = Script::new(text.to_owned());
     let mut keys = ByteStrings::default();
     keys.push(key.as_bytes());
-    let call = Call::plain(&script, "q", slot_of(key), keys, ByteStrings::default());
+    let call = Call { flags: of_queue(), ..Call::plain(&script, "q", slot_of(key), keys, ByteStrings::default()) };
     connection.run("push", &call).await
 }
 
@@ -218,7 +222,7 @@ pub(super) async fn spares(connection: &Connection, key: &str) -> bool {
     (0..2).for_each(|_| args.push(b"0"));
     let call = Call {
         is_numbered: true,
-        flags: Flags { again: Some(0), ahead: Some(1) },
+        flags: Flags { again: Some(0), ahead: Some(1), is_of_queue: true },
         ..Call::plain(&script, "q", slot_of(key), keys, args)
     };
     connection.run("reserve", &call).await.unwrap() == bulk("2")
