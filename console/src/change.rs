@@ -6,7 +6,7 @@ use duly::{Error, Requeued, State};
 use crate::confirm::Yes;
 use crate::jobs::JobState;
 use crate::show::printable;
-use crate::target::One;
+use crate::target::{By, One, Which};
 use crate::when::When;
 use crate::{DONE, FAILED, Output, invalid};
 
@@ -43,7 +43,7 @@ impl Cancel {
             } else {
                 status = FAILED;
                 let of = if only.is_empty() { "" } else { " in such a state" };
-                _ = writeln!(output.err, "duly: there is no job {}{of}", printable(which));
+                output.complain(&format!("there is no job {}{of}", printable(which)));
             }
         }
         Ok(status)
@@ -86,11 +86,11 @@ impl Requeue {
                 Requeued::Duplicate { id: other } => {
                     status = FAILED;
                     let other = printable(&other);
-                    _ = writeln!(output.err, "duly: {id} stays in failed: its key belongs to {other} now");
+                    output.complain(&format!("{id} stays in failed: its key belongs to {other} now"));
                 }
                 _ => {
                     status = FAILED;
-                    _ = writeln!(output.err, "duly: there is no failed job {id}");
+                    output.complain(&format!("there is no failed job {id}"));
                 }
             }
         }
@@ -103,12 +103,8 @@ impl Requeue {
 pub(crate) struct Reschedule {
     #[command(flatten)]
     one: One,
-    /// The job's id
-    #[arg(required_unless_present = "key", conflicts_with = "key")]
-    id: Option<String>,
-    /// The business key of the job, instead of its id
-    #[arg(long)]
-    key: Option<String>,
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     when: When,
 }
@@ -117,10 +113,9 @@ impl Reschedule {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let when = self.when.moment()?.ok_or_else(|| invalid("say when: --delay SPAN, --at TIME or --now"))?;
         let queue = self.one.open().await?;
-        let id = match (&self.id, &self.key) {
-            (Some(id), _) => queue.reschedule(id, when).await?,
-            (None, Some(key)) => queue.reschedule_key(key, when).await?,
-            (None, None) => return Err(invalid("say which job: its id, or --key")),
+        let id = match self.which.by()? {
+            By::Id(id) => queue.reschedule(id, when).await?,
+            By::Key(key) => queue.reschedule_key(key, when).await?,
         };
         output.line(&format!("{} has another due time", printable(&id)));
         Ok(DONE)
@@ -154,32 +149,22 @@ impl Purge {
     }
 }
 
-/// Hand out no more jobs of a queue; what runs may finish
 #[derive(Debug, Args)]
-pub(crate) struct Pause {
+pub(crate) struct SetPaused {
     #[command(flatten)]
     one: One,
 }
 
-impl Pause {
-    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        self.one.open().await?.pause().await?;
-        output.line(&format!("{} is paused", self.one.queue));
-        Ok(DONE)
-    }
-}
-
-/// Hand out jobs of a queue again
-#[derive(Debug, Args)]
-pub(crate) struct Resume {
-    #[command(flatten)]
-    one: One,
-}
-
-impl Resume {
-    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        self.one.open().await?.resume().await?;
-        output.line(&format!("{} hands out jobs again", self.one.queue));
+impl SetPaused {
+    pub(crate) async fn run(&self, is_paused: bool, mut output: Output<'_>) -> Result<u8, Error> {
+        let (queue, name) = (self.one.open().await?, &self.one.queue);
+        if is_paused {
+            queue.pause().await?;
+            output.line(&format!("{name} is paused"));
+        } else {
+            queue.resume().await?;
+            output.line(&format!("{name} hands out jobs again"));
+        }
         Ok(DONE)
     }
 }

@@ -31,7 +31,7 @@ impl Yes {
         let is_read = input.read_line(&mut answer).is_ok();
         let agrees = is_read && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes");
         if !agrees {
-            _ = writeln!(output.err, "duly: nothing was changed");
+            output.complain("nothing was changed");
         }
         Ok(agrees)
     }

@@ -8,8 +8,8 @@ use duly::{Error, Found, JobView, NewJob, OnDuplicate, State};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::show::{Shown, moment, or_dash, printable};
-use crate::target::One;
+use crate::show::{Shown, escaped, moment, or_dash};
+use crate::target::{By, One, Which};
 use crate::when::When;
 use crate::{DONE, FAILED, Output, invalid};
 
@@ -105,12 +105,8 @@ impl Peek {
 pub(crate) struct Find {
     #[command(flatten)]
     one: One,
-    /// The job's id
-    #[arg(required_unless_present = "key", conflicts_with = "key")]
-    id: Option<String>,
-    /// The business key of the job, instead of its id
-    #[arg(long)]
-    key: Option<String>,
+    #[command(flatten)]
+    which: Which,
     #[command(flatten)]
     shown: Shown,
 }
@@ -118,18 +114,14 @@ pub(crate) struct Find {
 impl Find {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let queue = self.one.open().await?;
-        let found = match (&self.id, &self.key) {
-            (Some(id), _) => queue.find(id).await?,
-            (None, Some(key)) => queue.find_key(key).await?,
-            (None, None) => None,
+        let (found, what) = match self.which.by()? {
+            By::Id(id) => (queue.find(id).await?, "id"),
+            By::Key(key) => (queue.find_key(key).await?, "key"),
         };
         let Some(found) = found else {
-            let whose = self.key.as_ref().map_or_else(|| "id", |_| "key");
-            _ = writeln!(
-                output.err,
-                "duly: no job of {} has this {whose}: it is done, was cancelled, or never was there",
-                printable(&self.one.queue)
-            );
+            let queue = &self.one.queue;
+            output
+                .complain(&format!("no job of {queue} has this {what}: it is done, was cancelled, or never was there"));
             return Ok(FAILED);
         };
         if self.shown.json {
@@ -155,13 +147,13 @@ impl Find {
         lines.extend(envelope.headers.iter().map(|(name, value)| ("header", format!("{name}: {value}"))));
         lines.extend(job.undecodable.iter().map(|why| ("undecodable", why.clone())));
         for (name, text) in lines {
-            output.line(&format!("{name:<12}{}", printable(&text)));
+            output.line(&format!("{name:<12}{}", escaped(text.chars())));
         }
-        // Whole, and by lines: a traceback.
+        // By lines: a traceback.
         for (at, line) in envelope.error.lines().enumerate() {
-            output.line(&format!("{:<12}{}", if at == 0 { "error" } else { "" }, printable(line)));
+            output.line(&format!("{:<12}{}", if at == 0 { "error" } else { "" }, escaped(line.chars())));
         }
-        output.line(&format!("{:<12}{}", "data", envelope.data.as_str()));
+        output.line(&format!("{:<12}{}", "data", escaped(envelope.data.as_str().chars())));
         Ok(DONE)
     }
 }

@@ -62,8 +62,10 @@ enum Command {
     Requeue(change::Requeue),
     Reschedule(change::Reschedule),
     Purge(change::Purge),
-    Pause(change::Pause),
-    Resume(change::Resume),
+    /// Hand out no more jobs of a queue; what runs may finish
+    Pause(change::SetPaused),
+    /// Hand out jobs of a queue again
+    Resume(change::SetPaused),
     Limits(limits::Limits),
     Workers(workers::Workers),
     Schedules(schedules::Schedules),
@@ -96,11 +98,22 @@ fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// The outputs of a command.
+/// The outputs of a command. Whoever reads them may have gone.
 struct Output<'a> {
     out: &'a mut dyn Write,
     /// Progress and errors.
     err: &'a mut dyn Write,
+}
+
+impl Output<'_> {
+    fn line(&mut self, text: &str) {
+        _ = writeln!(self.out, "{text}");
+    }
+
+    /// What went wrong.
+    fn complain(&mut self, text: &str) {
+        _ = writeln!(self.err, "duly: {text}");
+    }
 }
 
 /// Runs the command and gives its exit status. `arguments`: without the name of the program.
@@ -135,8 +148,8 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut d
             Command::Requeue(command) => command.run(output).await,
             Command::Reschedule(command) => command.run(output).await,
             Command::Purge(command) => command.run(output).await,
-            Command::Pause(command) => command.run(output).await,
-            Command::Resume(command) => command.run(output).await,
+            Command::Pause(command) => command.run(true, output).await,
+            Command::Resume(command) => command.run(false, output).await,
             Command::Limits(command) => command.run(output).await,
             Command::Workers(command) => command.run(output).await,
             Command::Schedules(command) => command.run(output).await,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::confirm::Yes;
 use crate::show::{Shown, moment, or_dash, span};
-use crate::target::{One, Target, all, open, partitions_of};
+use crate::target::{One, Target, all, open, partitions_of, parts_of};
 use crate::{DONE, FAILED, Output};
 
 /// Show all queues that were used, and what is in them
@@ -23,7 +23,7 @@ impl Queues {
         let client = self.target.client()?;
         let (mut rows, mut values) = (Vec::new(), Vec::new());
         for queue in all(&client).await? {
-            let partitions = Some(queue.partitions).filter(|partitions| *partitions > 0);
+            let partitions = parts_of(&queue);
             let counts = open(&client, &queue.name, partitions)?.counts().await?;
             let numbers = [counts.delayed, counts.ready, counts.reserved, counts.failed].map(|count| count.to_string());
             let oldest = or_dash(counts.oldest_ready_age.map(span));
@@ -77,20 +77,14 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let client = self.target.client()?;
-        let mut names = Vec::new();
-        for name in &self.queues {
-            let partitions = match self.partitions {
-                Some(partitions) => Some(partitions),
-                None => partitions_of(&client, name).await?,
-            };
-            names.push((name.clone(), partitions));
-        }
-        if self.queues.is_empty() {
-            let listed = all(&client).await?.into_iter();
-            names.extend(listed.map(|queue| (queue.name, Some(queue.partitions).filter(|count| *count > 0))));
+        let listed = all(&client).await?;
+        let asked = |name: &String| (name.clone(), self.partitions.or_else(|| partitions_of(name, &listed)));
+        let mut queues: Vec<_> = self.queues.iter().map(asked).collect();
+        if queues.is_empty() {
+            queues = listed.iter().map(|queue| (queue.name.clone(), parts_of(queue))).collect();
         }
         let mut values = Vec::new();
-        for (name, partitions) in names {
+        for (name, partitions) in queues {
             let counts = open(&client, &name, partitions)?.counts().await?;
             if self.shown.json {
                 values.push(value_of(&name, &counts));

@@ -26,11 +26,6 @@ impl Output<'_> {
         Ok(())
     }
 
-    /// Whoever reads may have gone.
-    pub(crate) fn line(&mut self, text: &str) {
-        _ = writeln!(self.out, "{text}");
-    }
-
     /// Columns whose heading begins with a space are numbers. Nothing is written if there are no rows.
     pub(crate) fn table(&mut self, headings: &[&str], rows: Vec<Vec<String>>) {
         if rows.is_empty() {
@@ -53,14 +48,19 @@ impl Output<'_> {
     }
 }
 
-/// On one line of a terminal, which must not obey it: control characters as they are written in Rust, and the end cut off.
+/// On one line of a terminal, and no longer than a table has room for.
 pub(crate) fn printable(text: &str) -> String {
+    let mut shown = escaped(text.chars().take(MOST_CHARACTERS));
+    if text.chars().nth(MOST_CHARACTERS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// For a terminal, which must not obey it: control characters are written as in Rust.
+pub(crate) fn escaped(text: impl IntoIterator<Item = char>) -> String {
     let mut shown = String::new();
-    for (count, character) in text.chars().enumerate() {
-        if count == MOST_CHARACTERS {
-            shown.push('…');
-            break;
-        }
+    for character in text {
         if character.is_control() || is_invisible(character) {
             shown.extend(character.escape_default());
         } else {
@@ -106,6 +106,7 @@ mod tests {
     fn a_terminal_gets_no_control_characters() {
         assert_eq!(printable("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
         assert_eq!(printable("name\u{202e}cod"), "name\\u{202e}cod");
+        assert_eq!(escaped("a\u{9b}2Jb".chars()), "a\\u{9b}2Jb");
         assert_eq!(printable("订单"), "订单");
         assert_eq!(printable(&"x".repeat(100)).chars().count(), MOST_CHARACTERS + 1);
     }

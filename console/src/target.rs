@@ -3,6 +3,8 @@
 use clap::Args;
 use duly::{Client, ClientBuilder, Error, MAX_QUEUES, Queue, QueueInfo};
 
+use crate::invalid;
+
 /// Which server of duly.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
@@ -44,9 +46,35 @@ impl One {
         let client = self.target.client()?;
         let partitions = match self.partitions {
             Some(partitions) => Some(partitions),
-            None => partitions_of(&client, &self.queue).await?,
+            None => partitions_of(&self.queue, &all(&client).await?),
         };
         open(&client, &self.queue, partitions)
+    }
+}
+
+/// Which job.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Which {
+    /// The job's id
+    id: Option<String>,
+    /// The business key of the job, instead of its id
+    #[arg(long)]
+    key: Option<String>,
+}
+
+/// What names a job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum By<'a> {
+    Id(&'a str),
+    Key(&'a str),
+}
+
+impl Which {
+    /// Errors: `InvalidArgument` if neither is given, which the parser refuses.
+    pub(crate) fn by(&self) -> Result<By<'_>, Error> {
+        let by_key = || self.key.as_deref().map(By::Key);
+        self.id.as_deref().map(By::Id).or_else(by_key).ok_or_else(|| invalid("say which job: its id, or --key"))
     }
 }
 
@@ -72,8 +100,11 @@ pub(crate) async fn all(client: &Client) -> Result<Vec<QueueInfo>, Error> {
 }
 
 /// What the list says of the queue of this name: one that is there with and without partitions is the one without.
-pub(crate) async fn partitions_of(client: &Client, name: &str) -> Result<Option<u16>, Error> {
-    let queues = all(client).await?;
-    let found = queues.iter().filter(|queue| queue.name == name).map(|queue| queue.partitions).min();
-    Ok(found.filter(|partitions| *partitions > 0))
+pub(crate) fn partitions_of(name: &str, listed: &[QueueInfo]) -> Option<u16> {
+    listed.iter().filter(|queue| queue.name == name).min_by_key(|queue| queue.partitions).and_then(parts_of)
+}
+
+/// In how many parts it is; nothing if it is not partitioned.
+pub(crate) fn parts_of(queue: &QueueInfo) -> Option<u16> {
+    Some(queue.partitions).filter(|partitions| *partitions > 0)
 }

@@ -55,7 +55,7 @@ impl Client {
         Part::listed(self).await;
         let list = Part::list_of_queues(self.clone());
         let page = ListQueues { after: cursor.unwrap_or_default().to_owned(), most: limit };
-        let ListReply { now, queues } = list.run(page.with([]).during("queues")).await?;
+        let ListReply { now, queues } = list.run(page.with([]).during("queues")).await.map_err(Error::of_all_queues)?;
         let cursor = (queues.len() == limit).then(|| queues.last().map(|last| last.name.clone())).flatten();
         let is_old = |queue: &ListedQueue| now.saturating_sub(queue.last_used).get() > FORGOTTEN_AFTER_MS;
         let (old, mut used): (Vec<_>, Vec<_>) = queues.into_iter().partition(is_old);

@@ -177,6 +177,13 @@ impl Error {
         self
     }
 
+    /// The call was about all queues, and not about one whose name it has.
+    #[must_use]
+    pub(crate) fn of_all_queues(mut self) -> Self {
+        self.queue = None;
+        self
+    }
+
     /// Which lock the call was about.
     #[must_use]
     pub(crate) fn of_lock(mut self, name: &str) -> Self {

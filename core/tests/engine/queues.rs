@@ -17,6 +17,16 @@ async fn push(client: &Client, queue: &str) {
 }
 
 #[tokio::test]
+async fn an_error_about_all_queues_names_none() {
+    let server = Server::start();
+    let client = server.builder().build().unwrap();
+    drop(server);
+    let error = client.queues(10, None).await.unwrap_err();
+    assert_eq!(error.queue(), None);
+    assert!(error.to_string().starts_with("queues: connection to "), "{error}");
+}
+
+#[tokio::test]
 async fn queues_are_listed_by_name_in_pages() {
     let server = Server::start();
     let client = server.builder().build().unwrap();
