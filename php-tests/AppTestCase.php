@@ -43,6 +43,21 @@ abstract class AppTestCase extends ServerTestCase
         return $this->running[] = $this->app->start(...$arguments);
     }
 
+    /** Starts a program at a server that refuses it, and then would let it in. */
+    protected function startRefused(string ...$arguments): Running
+    {
+        $this->server = new Server();
+        $this->server->command('CONFIG', 'SET', 'requirepass', 'secret');
+        $this->app->moveTo($this->server);
+        $program = $this->start(...$arguments);
+        Server::until(fn (): bool => str_contains($this->app->log(), 'NOAUTH'), 'it is not refused');
+        $redis = new \Redis();
+        $redis->connect(substr($this->server->url(), strlen('unix://')));
+        $redis->auth('secret');
+        $redis->config('SET', 'requirepass', '');
+        return $program;
+    }
+
     /** A server that may be killed and started again: the one that tests share has no disk. */
     protected function useServerThatKeepsData(): void
     {

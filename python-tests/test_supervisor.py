@@ -80,6 +80,17 @@ while not came: time.sleep(0.01)
     assert [err.count(f"ended with status {status} ") for status in (1, 2, 121)] == [1, 1, 1], err
 
 
+def starts_and_stops(program: Start, code: str) -> str:
+    """Have a process supervised by a program that begins so, and stopped; give what the program logs."""
+    child = "print('there', flush=True)\nwhile not came: time.sleep(0.01)"
+    supervised = program(SUPERVISE + code + f"    supervise({child!r}, 1, 60)\n")
+    assert supervised.line() == "there"
+    supervised.process.send_signal(signal.SIGTERM)
+    status, _, err = supervised.end()
+    assert status == 0, err
+    return err
+
+
 def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:
     code = """
     start, errors = supervisor._start, [OSError("no memory"), OSError("too many processes")]
@@ -91,12 +102,7 @@ def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:
 
     supervisor._start = seldom
 """
-    child = "print('there', flush=True)\nwhile not came: time.sleep(0.01)"
-    supervised = program(SUPERVISE + code + f"    supervise({child!r}, 1, 60)\n")
-    assert supervised.line() == "there"
-    supervised.process.send_signal(signal.SIGTERM)
-    status, _, err = supervised.end()
-    assert status == 0, err
+    err = starts_and_stops(program, code)
     assert "the system gives no process, trying again: too many processes" in err
 
 
@@ -117,12 +123,7 @@ def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> 
 
     supervisor._start = once
 """
-    child = "print('there', flush=True)\nwhile not came: time.sleep(0.01)"
-    supervised = program(SUPERVISE + code + f"    supervise({child!r}, 1, 60)\n")
-    assert supervised.line() == "there"
-    supervised.process.send_signal(signal.SIGTERM)
-    status, _, err = supervised.end()
-    assert status == 0, err
+    err = starts_and_stops(program, code)
     assert "the system gives no process, trying again: [Errno 24] too many open files" in err
 
 
@@ -132,12 +133,7 @@ def test_a_program_with_very_many_open_files_supervises_too(program: Start) -> N
     resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     files = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
 """
-    child = "print('there', flush=True)\nwhile not came: time.sleep(0.01)"
-    supervised = program(SUPERVISE + code + f"    supervise({child!r}, 1, 60)\n")
-    assert supervised.line() == "there"
-    supervised.process.send_signal(signal.SIGTERM)
-    status, _, err = supervised.end()
-    assert status == 0, err
+    starts_and_stops(program, code)
 
 
 def test_what_does_not_end_after_a_second_signal_is_killed_soon(program: Start) -> None:

@@ -245,15 +245,7 @@ final class WorkTest extends LaravelTestCase
 
     public function testAPermanentErrorIsOverWhenItsCauseIs(): void
     {
-        $this->server = new Server();
-        $this->server->command('CONFIG', 'SET', 'requirepass', 'secret');
-        $this->app->moveTo($this->server);
-        $work = $this->start('duly');
-        Server::until(fn (): bool => str_contains($this->app->log(), 'NOAUTH'), 'it is not refused');
-        $redis = new \Redis();
-        $redis->connect(substr($this->server->url(), strlen('unix://')));
-        $redis->auth('secret');
-        $redis->config('SET', 'requirepass', '');
+        $work = $this->startRefused('duly');
         $this->app->evaluate('$queue->push(new App\Close(1));');
         $this->app->hear('ran 1');
         self::assertTrue($work->isRunning());

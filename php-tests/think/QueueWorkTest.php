@@ -226,15 +226,7 @@ final class QueueWorkTest extends ThinkTestCase
 
     public function testAPermanentErrorIsOverWhenItsCauseIs(): void
     {
-        $this->server = new Server();
-        $this->server->command('CONFIG', 'SET', 'requirepass', 'secret');
-        $this->app->moveTo($this->server);
-        $work = $this->start('queue:work');
-        Server::until(fn (): bool => str_contains($this->app->log(), 'NOAUTH'), 'it is not refused');
-        $redis = new \Redis();
-        $redis->connect(substr($this->server->url(), strlen('unix://')));
-        $redis->auth('secret');
-        $redis->config('SET', 'requirepass', '');
+        $work = $this->startRefused('queue:work');
         $this->queue = (new Client($this->server->url(), $this->prefix))->queue('default');
         $this->queue->push(['order' => 1], name: 'order.named');
         $this->app->hear('handled 1');

@@ -341,6 +341,22 @@ async fn a_frozen_node_holds_up_no_topic_of_the_others() {
     }
 }
 
+/// The slot begins to move behind the first batch, and has moved when this is over.
+async fn drain_while_it_moves(cluster: &Cluster, slot: &str, bridge: Bridge) {
+    let from = cluster.owner(slot);
+    let to = (from + 1) % 3;
+    let mut is_first = true;
+    let drained = bridge.drain(|_| {
+        if std::mem::take(&mut is_first) {
+            cluster.begin_move(slot, from, to);
+        }
+    });
+    let error = drained.await.unwrap_err();
+    assert!(error.is_transient(), "{error}");
+    cluster.move_keys(slot, from, to);
+    cluster.end_move(slot, from, to);
+}
+
 /// The list of what is in flight goes and comes back in one call, and a server that a slot leaves refuses a key that is not there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bridge_loses_no_job_while_the_slot_of_the_old_key_moves() {
@@ -349,22 +365,11 @@ async fn a_bridge_loses_no_job_while_the_slot_of_the_old_key_moves() {
     let client = cluster.client();
     let slot = cluster.slot("tasks");
     let from = cluster.owner(&slot);
-    let to = (from + 1) % 3;
     let numbers: Vec<String> = (0..JOBS).map(|number| number.to_string()).collect();
     let push: Vec<&str> = ["RPUSH", "tasks"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
     cluster.nodes[from].redis_cli(&push);
     let bridge = || Bridge::new(&client, &client, OldQueue::list("tasks", true, "orders").unwrap());
-    let mut is_first = true;
-    let first = bridge();
-    let drained = first.drain(|_| {
-        if std::mem::take(&mut is_first) {
-            cluster.begin_move(&slot, from, to);
-        }
-    });
-    let error = drained.await.unwrap_err();
-    assert!(error.is_transient(), "{error}");
-    cluster.move_keys(&slot, from, to);
-    cluster.end_move(&slot, from, to);
+    drain_while_it_moves(&cluster, &slot, bridge()).await;
     let report = bridge().drain(|_| {}).await.unwrap();
     assert!(report.is_complete(), "{report}");
     let mut found = Vec::new();
@@ -397,21 +402,8 @@ async fn a_bridge_back_loses_no_job_while_the_slot_of_the_queue_moves() {
     queue.push(job(600).key("last")).await.unwrap();
     queue.push(job(601).id("stale")).await.unwrap();
     queue.reschedule("stale", duly::When::After(duly::Millis::from_secs(7200))).await.unwrap();
-    let slot = cluster.slot("duly:{orders}:jobs");
-    let from = cluster.owner(&slot);
-    let to = (from + 1) % 3;
     let bridge = || Bridge::new(&client, &client, OldQueue::thinkphp("orders").unwrap()).back().unwrap();
-    let mut is_first = true;
-    let first = bridge();
-    let drained = first.drain(|_| {
-        if std::mem::take(&mut is_first) {
-            cluster.begin_move(&slot, from, to);
-        }
-    });
-    let error = drained.await.unwrap_err();
-    assert!(error.is_transient(), "{error}");
-    cluster.move_keys(&slot, from, to);
-    cluster.end_move(&slot, from, to);
+    drain_while_it_moves(&cluster, &cluster.slot("duly:{orders}:jobs"), bridge()).await;
     bridge().drain(|_| {}).await.unwrap();
     let keys = [("LLEN", "redis:queue:ready"), ("ZCARD", "redis:queue:delay"), ("LLEN", "redis:queue:failed")];
     let counts = keys.map(|(length, key)| {

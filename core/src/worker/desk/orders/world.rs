@@ -40,7 +40,7 @@ enum Event {
     Finishes(usize),
     Decides(usize),
     Says(usize),
-    /// It is told what came of that.
+    /// It hears of the answer.
     IsTold(usize),
     Renew(usize),
     Renewed,
