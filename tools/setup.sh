@@ -96,9 +96,15 @@ if ! cmp -s $lock $stamp; then
     cp $lock $stamp
 fi
 
-# Compiling it takes minutes, and only the long runs look at licences and sources.
+# Compiling these takes minutes, and only the long runs need them.
 cargo_deny=0.20.2
 if [ "${1:-}" = --soak ] && [ "$(cargo deny --version 2>/dev/null)" != "cargo-deny $cargo_deny" ]; then
     say "installing cargo-deny $cargo_deny"
     cargo install --quiet --locked "cargo-deny@$cargo_deny" || say "cargo-deny is not there: its step will fail"
+fi
+cargo_fuzz=0.13.1
+if [ "${1:-}" = --soak ] && cargo +nightly --version >/dev/null 2>&1 &&
+    [ "$(cargo +nightly fuzz --version 2>/dev/null)" != "cargo-fuzz $cargo_fuzz" ]; then
+    say "installing cargo-fuzz $cargo_fuzz"
+    cargo install --quiet --locked "cargo-fuzz@$cargo_fuzz" || say "cargo-fuzz is not there: its step will not be run"
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What takes long, is random or asks the network, and therefore is no part of tools/test.sh: tools/soak.sh [beginning of a step's
-# name], such as "mutants". Ends with "N passed, N failed".
+# name], such as "mutants". Ends with "N passed, N failed", and the steps that could not be run here.
 #
 # What computes runs beside what waits, each with one of two cores, or the whole would take twice as long.
 #
@@ -32,6 +32,11 @@ computing() {
         cargo test "${cases[@]}" -- any_ it_agrees_with_serde_json value::retry schedule::plan
     tests 'properties of what strangers wrote' env PROPTEST_CASES=$((1000000 * times)) \
         cargo test "${cases[@]}" -- --nocapture properties it_panic
+    if cargo +nightly fuzz --version >/dev/null 2>&1; then
+        tests 'fuzz targets' ./tools/fuzz.sh $((60 * times))
+    else
+        not_run 'fuzz targets' 'they need a nightly compiler and cargo-fuzz'
+    fi
     check 'mutants: each is caught' ./tools/mutants.py
     check 'dependencies: licences, bans, sources' cargo deny --all-features check bans licenses sources
     check 'dependencies: the newest' ./tools/newest.sh

@@ -90,9 +90,9 @@ chosen() {
     [[ $name == "$only"* ]]
 }
 
-report() { # report ok|FAILED 'what happened'
+report() { # report ok|FAILED|'not run' 'what happened'
     printf '%-7s %-36s %4d s %4d s  %s\n' "$1" "$name" "$seconds" "$busy" "$2" | tee -a "$logs/times"
-    [ "$1" = ok ] || { what_went_wrong "$log"; tail -n 60 "$log"; } | cut -c 1-400 | sed 's/^/        | /'
+    [ "$1" != FAILED ] || { what_went_wrong "$log"; tail -n 60 "$log"; } | cut -c 1-400 | sed 's/^/        | /'
 }
 
 # The few lines that tell most, first: of pytest, PHPUnit, cargo test, compilers. Who reads may see no more than them.
@@ -128,6 +128,14 @@ tests() {
     local counted="$good passed"
     [ "$skipped" = 0 ] || counted+=", $skipped skipped"
     if [ "$bad" = 0 ]; then report ok "$counted"; else report FAILED "$counted, $bad failed; see $log"; fi
+}
+
+# A step that cannot be run here, and why: the last line names it.
+not_run() {
+    chosen "$1" || return 0
+    seconds=0 busy=0
+    report 'not run' "$2"
+    echo "$1" >>"$logs/not-run"
 }
 
 # needs <step> check|tests <name> <command>: the step goes before it, once and whatever was chosen; without it, what needs it
@@ -174,11 +182,14 @@ all_steps() {
     only=${2:-}
     mkdir -p "$logs"
     date -u '+%F %T UTC' >"$logs/times"
+    : >"$logs/not-run"
     "$1"
-    if [ $((passed + failed)) = 0 ]; then
+    if [ $((passed + failed)) = 0 ] && [ ! -s "$logs/not-run" ]; then
         echo "no step begins with '$only'" >&2
         failed=1
     fi
-    echo "$passed passed, $failed failed" | tee "$logs/result"
+    local left_out
+    left_out=$(paste -sd '|' "$logs/not-run" | sed 's/|/, /g')
+    echo "$passed passed, $failed failed${left_out:+ (not run: $left_out)}" | tee "$logs/result"
     [ $failed = 0 ]
 }

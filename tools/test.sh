@@ -86,7 +86,7 @@ self_check() {
         needs a_good_step check 'a check that needs a step' true
         needs a_good_step check 'a check that needs it too' true
         needs a_bad_step tests 'a runner that needs a step that fails' echo 'OK (5 tests, 5 assertions)'
-        beside a_lane a_lane_that_dies
+        beside a_lane a_lane_that_dies a_lane_that_leaves_out
     }
     a_lane() { tests 'a runner beside others' echo '3 passed, 1 failed'; }
     a_lane_that_dies() {
@@ -94,12 +94,13 @@ self_check() {
         check 'a check beside others' true
         exit 1
     }
+    a_lane_that_leaves_out() { not_run 'a check that cannot run here' 'for a reason'; }
     a_good_step() { check 'a step before' true; }
     a_bad_step() { check 'a step before that fails' false; }
     logs=build/test/self-check
     # 1 + 7 cargo + 5 pytest + 5 phpunit + 2 phpunit + 4 ours + 3 of the step before + 3 beside others;
     # 2 checks + 2 runners + 1 cargo + 2 pytest + 3 phpunit + 1 ours + 2 of the step that fails + 2 beside others.
-    says '' '30 passed, 15 failed' 'a step before' && [ "$(grep -c ' s ' $logs/times)" = 17 ] && says 'a check that needs it too' '2 passed, 0 failed' 'a step before'
+    says '' '30 passed, 15 failed (not run: a check that cannot run here)' 'a step before' && [ "$(grep -c ' s ' $logs/times)" = 18 ] && says 'a check that needs it too' '2 passed, 0 failed' 'a step before'
 }
 
 # says <chosen> <closing line> <step>: the step has run once, too.

@@ -7,9 +7,10 @@
 mod reading;
 #[path = "properties/replies.rs"]
 mod replies;
+#[path = "properties/seeds.rs"]
+mod seeds;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use proptest::collection::vec;
@@ -17,15 +18,10 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
 
+pub(crate) use crate::checks::{Seen, note};
+
 const DEFAULT_CASES: u32 = 2000;
 const DEFAULT_SEED: u64 = 24301;
-
-/// What the cases have come across, and how often.
-pub(crate) type Seen = BTreeMap<&'static str, u32>;
-
-pub(crate) fn note(seen: &mut Seen, what: &'static str) {
-    *seen.entry(what).or_default() += 1;
-}
 
 /// Tries the property on so many cases. What it must come across `sometimes`, or it proves less than it claims, is checked
 /// when it has run through.

@@ -16,9 +16,12 @@
 //! | `back.rs` | the way back: `thinkphp`, `workerman` and `think_queue` |
 //! | `purpose.rs` | what a batch is made for: nobody goes on with it for something else |
 //! | `report.rs` | what was counted |
+//! | `checks.rs` | what must hold of any entry of another queue: for tests |
 
 mod back;
 mod celery;
+#[cfg(any(test, fuzzing))]
+mod checks;
 mod gmq;
 mod instant;
 mod old_queue;
@@ -27,6 +30,8 @@ mod package;
 mod purpose;
 mod report;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use checks::check_entry;
 pub use old_queue::{OldQueue, OldState, ScoreUnit};
 pub use report::{BridgeReport, GivenBack, LaneReport, PushedCounts};
 

@@ -62,6 +62,8 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 
 pub(crate) use backoff::Backoff;
+#[cfg(any(test, fuzzing))]
+pub(crate) use cluster::reads_map;
 pub(crate) use durability::Durability;
 pub(crate) use patience::at_the_slowest;
 pub(crate) use secret::Secret;

@@ -75,11 +75,18 @@
 
 pub mod blocking;
 mod bridge;
+#[cfg(any(test, fuzzing))]
+#[path = "../model/checks.rs"]
+mod checks;
 mod connection;
 mod embedded;
 #[cfg(test)]
 mod every_order;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)] // for core/fuzz
+#[path = "../model/fuzzing.rs"]
+pub mod fuzzing;
 #[cfg(test)]
 mod layers;
 mod lock;

@@ -9,7 +9,7 @@ mod wait_result;
 
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use inspect::{Counts, Found, JobView};
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use limits::held_back;
 pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
 pub use queues::{MAX_QUEUES, QueueInfo, QueuePage};

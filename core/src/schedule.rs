@@ -11,7 +11,10 @@
 //! | `state.rs` | what is stored beside the definition |
 //! | `verbs.rs`, `sync.rs` | put, remove, pause and the like |
 //! | `fire.rs` | what a worker does when one is due |
+//! | `checks.rs` | what must hold of any that is stored: for tests |
 
+#[cfg(any(test, fuzzing))]
+mod checks;
 mod definition;
 mod fire;
 mod plan;
@@ -19,6 +22,8 @@ mod state;
 mod sync;
 mod verbs;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use checks::check_stored;
 pub use definition::{Overlap, Schedule};
 pub use state::{Fire, FireOutcome, ScheduleView};
 pub use sync::{OwnSchedules, SyncReport};

@@ -60,7 +60,7 @@ pub(crate) use crc16::crc16;
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
 pub(crate) use foreign::permission_check;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use reply::FromReply;
 pub(crate) use reply::{Wanted, is_refusal, unexpected, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};

@@ -1,33 +1,11 @@
-//! Packages, records and data, beside `serde_json`: what it refuses is refused, and what is read is what it reads.
+//! Random packages, records and data.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 
-use super::{Seen, damaged, holds, note, soup};
-use crate::{CameBack, DEFAULT_MAX_DATA_BYTES, Data, Envelope, ErrorKind, Record};
-
-const SPACE: &[char] = &[' ', '\n', '\r', '\t'];
-const SECRET: &str = "s3cr3t";
-const KNOWN: &[&str] = &[
-    "v",
-    "id",
-    "time",
-    "delay",
-    "attempts",
-    "max_attempts",
-    "data",
-    "error",
-    "name",
-    "key",
-    "priority",
-    "timeout",
-    "retry",
-    "headers",
-    "result_ttl",
-];
+use super::{damaged, holds, soup};
+use crate::checks::reading::{self as checks, KNOWN};
 
 /// Of packages, and what hardly belongs there.
 const WORDS: &[&str] = &[
@@ -251,117 +229,6 @@ fn anything() -> BoxedStrategy<Vec<u8>> {
     .boxed()
 }
 
-/// Does `serde_json` take it for one JSON value? It does not look at the UTF-8 of what it skips.
-fn is_json(bytes: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(bytes) else { return false };
-    let mut reader = serde_json::Deserializer::from_str(text);
-    reader.disable_recursion_limit();
-    IgnoredAny::deserialize(&mut reader).is_ok() && reader.end().is_ok()
-}
-
-/// The members of an object as `serde_json` reads them, in order, values as they are written.
-struct Members(Vec<(String, Box<RawValue>)>);
-
-impl<'de> Deserialize<'de> for Members {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Reader;
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members;
-
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Reader)
-    }
-}
-
-fn trimmed(data: &Data) -> &str {
-    data.as_str().trim_matches(SPACE)
-}
-
-fn check_package(bytes: &[u8], seen: &mut Seen) -> Result<Option<Envelope>, TestCaseError> {
-    let members = is_json(bytes).then(|| serde_json::from_slice::<Members>(bytes).ok()).flatten();
-    match Envelope::decode(bytes) {
-        Ok(envelope) => {
-            note(seen, "a package was read");
-            let Some(Members(members)) = members else {
-                return Err(TestCaseError::fail("read what serde_json refuses"));
-            };
-            let data = members.iter().rev().find(|(name, _)| name == "data").map(|(_, value)| value.get());
-            prop_assert_eq!(Some(trimmed(&envelope.data)), data);
-            let unknown = members.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str()));
-            let unknown: Vec<_> = unknown.map(|(name, value)| (name.as_str(), value.get())).collect();
-            let kept = envelope.unknown.iter().map(|field| (field.name.as_str(), trimmed(&field.value)));
-            prop_assert_eq!(kept.collect::<Vec<_>>(), unknown);
-            prop_assert_eq!(&Envelope::decode(&envelope.encode_complete()).unwrap(), &envelope);
-            prop_assert!(is_json(&envelope.encode_complete()));
-            Ok(Some(envelope))
-        }
-        Err(error) => {
-            prop_assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew), "{:?}", error);
-            prop_assert!(!format!("{error} {error:?}").contains(SECRET), "{}", error);
-            let Some(Members(members)) = members else {
-                note(seen, "neither of the two read it");
-                return Ok(None);
-            };
-            // Only a known field with a wrong value, or no data, is a reason of our own.
-            let has_data = members.iter().any(|(name, _)| name == "data");
-            let has_typed = members.iter().any(|(name, _)| name != "data" && KNOWN.contains(&name.as_str()));
-            prop_assert!(!has_data || has_typed, "refused what serde_json reads: {}", error);
-            note(seen, "only serde_json read it");
-            Ok(None)
-        }
-    }
-}
-
-/// What comes behind a routing prefix, found in a way of its own.
-fn behind_prefix(bytes: &[u8]) -> Option<&[u8]> {
-    if !bytes.first()?.is_ascii_digit() {
-        return Some(bytes);
-    }
-    let parts: Vec<&[u8]> = bytes.splitn(5, |&byte| byte == b';').collect();
-    let length = |part: &[u8]| std::str::from_utf8(part).ok()?.parse::<usize>().ok();
-    parts.get(4)?.get(length(parts[2])? + length(parts[3])?..)
-}
-
-fn check_record(bytes: &[u8], seen: &mut Seen) -> Result<(), TestCaseError> {
-    match Record::decode("a1", bytes, None) {
-        Ok(envelope) => {
-            let is_routed = bytes[0].is_ascii_digit();
-            note(
-                seen,
-                if is_routed { "a record with a prefix was read" } else { "a record without a prefix was read" },
-            );
-            let json = behind_prefix(bytes).map(Envelope::decode);
-            let Some(Ok(alone)) = json else { return Err(TestCaseError::fail("read what is no package")) };
-            prop_assert_eq!(&alone.data, &envelope.data);
-            prop_assert_eq!(&Record::decode("a1", &Record::encode(&envelope), None).unwrap(), &envelope);
-        }
-        Err(error) => {
-            note(seen, "a record was refused");
-            prop_assert!(matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew), "{:?}", error);
-            prop_assert!(!format!("{error} {error:?}").contains(SECRET), "{}", error);
-            if !bytes.first().is_some_and(u8::is_ascii_digit) {
-                prop_assert!(Envelope::decode(bytes).is_err());
-            }
-        }
-    }
-    if let Ok(came_back) = CameBack::decode(bytes) {
-        note(seen, "what came back was read");
-        prop_assert_eq!(CameBack::decode(&came_back.encode()).unwrap(), came_back);
-    }
-    Ok(())
-}
-
 #[test]
 fn packages_and_records_are_read_as_serde_json_reads_them() {
     let sometimes = [
@@ -374,8 +241,9 @@ fn packages_and_records_are_read_as_serde_json_reads_them() {
         "what came back was read",
     ];
     holds(&anything(), &sometimes, |bytes, seen| {
-        check_package(&bytes, seen)?;
-        check_record(&bytes, seen)
+        checks::package(&bytes, seen);
+        checks::record(&bytes, seen);
+        Ok(())
     });
 }
 
@@ -384,22 +252,7 @@ fn data_is_what_serde_json_takes_for_json_and_stays_as_it_is() {
     let texts = prop_oneof![damaged(json().prop_map(String::into_bytes), WORDS), soup(WORDS, 8)];
     let sometimes = ["data was taken", "data was refused", "it was read from a package"];
     holds(&texts, &sometimes, |bytes, seen| {
-        let data = Data::from_json(bytes.as_slice(), DEFAULT_MAX_DATA_BYTES);
-        prop_assert_eq!(data.is_ok(), is_json(&bytes));
-        let Ok(data) = data else {
-            note(seen, "data was refused");
-            return Ok(());
-        };
-        note(seen, "data was taken");
-        prop_assert_eq!(data.as_bytes(), &bytes);
-        // In a package and in a record white space around it is kept too.
-        let package = [b"{\"id\":\"a1\",\"data\":", bytes.as_slice(), b",\"x\":1}"].concat();
-        let Some(envelope) = check_package(&package, seen)? else { return Err(TestCaseError::fail("not read")) };
-        prop_assert_eq!(&envelope.data, &data);
-        let record = Record::encode(&envelope);
-        prop_assert!(record.windows(bytes.len()).any(|part| part == bytes));
-        prop_assert_eq!(&Record::decode("a1", &record, None).unwrap().data, &data);
-        note(seen, "it was read from a package");
+        checks::data(&bytes, seen);
         Ok(())
     });
 }

@@ -91,7 +91,7 @@ impl Settings {
     }
 
     /// The URL's words with the settings laid over them.
-    pub(super) fn resolve(&self) -> Result<ParsedUrl, Error> {
+    pub(crate) fn resolve(&self) -> Result<ParsedUrl, Error> {
         let mut target = ParsedUrl::parse(self.url.reveal())?;
         overlay(&mut target.credentials.username, self.username.as_ref());
         overlay(&mut target.credentials.password, self.password.as_ref());

@@ -95,7 +95,7 @@ impl Part {
 
 /// What a call takes of schedules.
 #[derive(Default)]
-struct Batch {
+pub(super) struct Batch {
     call: ByteStrings,
     /// A schedule that fires no slot counts as one.
     jobs: usize,
@@ -109,7 +109,7 @@ impl Batch {
 }
 
 /// A schedule that is due, and what is still to be done with it.
-struct Due<'a> {
+pub(super) struct Due<'a> {
     name: &'a str,
     schedule: Schedule,
     /// As the next call finds it.
@@ -119,7 +119,7 @@ struct Due<'a> {
 }
 
 impl<'a> Due<'a> {
-    fn of(stored: &'a StoredSchedule, now: Millis) -> Option<Self> {
+    pub(super) fn of(stored: &'a StoredSchedule, now: Millis) -> Option<Self> {
         let (schedule, state) = (Schedule::read(&stored.definition).ok()?, State::read(&stored.state)?);
         let left = schedule.count.map(|count| count.saturating_sub(state.fired));
         let plan = plan(&schedule, &stored.name, state.next?, left, now)?;
@@ -128,7 +128,7 @@ impl<'a> Due<'a> {
 
     /// Adds what the script takes of it. False if there are slots that do not fit: a later call has them, and finds the first of them as
     /// the schedule's next slot, as does whoever looks if this program ends before.
-    fn add_to(&mut self, batch: &mut Batch) -> bool {
+    pub(super) fn add_to(&mut self, batch: &mut Batch) -> bool {
         let (mut jobs, mut bytes) = (Vec::new(), 0);
         while let Some(&slot) = self.plan.fires.get(jobs.len()) {
             let (id, record) = self.schedule.job_of(self.name, slot, self.now);
