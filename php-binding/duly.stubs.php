@@ -892,6 +892,11 @@ namespace Duly {
         public readonly bool $settled;
         /** Whether it was acked through this object. */
         public readonly bool $acked;
+        /**
+         * Why its run is over though nothing was said of it: `timed_out`, `lease_lost` or `stopped`; null if it may go
+         * on. Only of a job of a consumer: in a worker the handler gets a `JobInterruptedException`.
+         */
+        public readonly ?string $interrupted;
 
         /**
          * Marks the job as done: it leaves the queue. The result is kept if the producer asked for it (`resultTtl`).

@@ -125,6 +125,7 @@ final class ConsumerTest extends ServerTestCase
             onInterrupt: $onInterrupt,
         );
         $jobs = [$consumer->next(10), $consumer->next(10)];
+        self::assertNull($jobs[1]->interrupted);
         Server::until(static function () use ($consumer, &$heard): bool {
             $consumer->next(0.05);
             return count($heard) === 2;
@@ -132,6 +133,7 @@ final class ConsumerTest extends ServerTestCase
         self::assertSame(['own' => Interruption::TimedOut, 'of the consumer' => Interruption::TimedOut], $heard);
         foreach ($jobs as $job) {
             self::assertFalse($job->settled);
+            self::assertSame('timed_out', $job->interrupted);
             $error = $this->thrownBy(LeaseLostException::class, static fn () => $job->ack());
             self::assertStringContainsString('its time is over', $error->getMessage());
         }

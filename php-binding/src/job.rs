@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use duly::worker::Interruption;
 use duly::{Millis, Next, Outcome, Renewal, blocking};
 use ext_php_rs::binary::Binary;
 use ext_php_rs::flags::ClassFlags;
@@ -239,6 +240,13 @@ impl Job {
     #[php(getter)]
     pub fn acked(&self) -> bool {
         self.said() == Some(Outcome::Done) || self.job.reserved().is_acked()
+    }
+
+    /// Why its run is over though nothing was said of it: `timed_out`, `lease_lost` or `stopped`; null if it may go on. Only of a job of a
+    /// consumer: in a worker the handler gets a `JobInterruptedException`.
+    #[php(getter)]
+    pub fn interrupted(&self) -> Option<&'static str> {
+        self.out.as_ref().and_then(|out| out.delivery().interrupted()).map(Interruption::as_str)
     }
 
     /// Done: the job leaves the queue. `result`, any value that JSON has, is kept if the producer asked for it (`resultTtl`).
