@@ -56,8 +56,10 @@ impl State {
         }
         let now_ms = Millis::new(now);
         if let Some(holder) = &mut self.holder {
-            // The clock was set back.
-            holder.until = holder.until.min(now + holder.ttl);
+            // The clock was set back, and not only by the part of a millisecond that a span begins later than `now`.
+            if holder.until > now + holder.ttl + 1 {
+                holder.until = now + holder.ttl;
+            }
             if holder.owner != owner && holder.until > now {
                 let left = Millis::new(holder.until - now);
                 if again {
@@ -264,6 +266,13 @@ fn seventeen_owners_later_a_late_copy_takes_a_free_lock_for_its_time_to_live() {
     let mut steps: Vec<Step> = (0..17).flat_map(|owner| [ask(owner), Step::Unlock { owner }]).collect();
     steps.extend([ask(1), ask(0), Advance(100), ask(20)]);
     assert_eq!(agrees(&mut Server::start(), 0, &steps), Ok(()));
+}
+
+#[test]
+fn a_clock_that_is_set_back_makes_a_lock_last_no_longer_than_a_millisecond_more() {
+    for back in [1, 2, 1000] {
+        assert_eq!(agrees(&mut Server::start(), 0, &[ask(1), SetBack(back), ask(2), Advance(101), ask(3)]), Ok(()));
+    }
 }
 
 /// Its first copy may come when the lock is free.
