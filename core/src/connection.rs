@@ -74,6 +74,7 @@ use self::link::{Dialer, Request};
 use self::outages::Outages;
 use self::resend::Shared;
 use self::topology::Topology;
+use self::url::Layout;
 use self::wake::HasWaited;
 use self::wake_line::Waited;
 use crate::script::Call;
@@ -100,6 +101,7 @@ impl Connection {
                 credentials: target.credentials,
                 sentinel_credentials: target.sentinel_credentials,
                 db: target.db,
+                in_cluster: matches!(target.layout, Layout::Cluster { .. }),
                 allow_eviction: target.allow_eviction,
             }),
             topology: Topology::new(target.layout),

@@ -108,6 +108,7 @@ pub(super) struct Dialer {
     pub(super) credentials: Credentials,
     pub(super) sentinel_credentials: Credentials,
     pub(super) db: u32,
+    pub(super) in_cluster: bool,
     pub(super) allow_eviction: bool,
 }
 
@@ -130,6 +131,7 @@ pub(super) struct Link {
     life: Life,
     ended: Arc<AtomicBool>,
     aof_works: AtomicBool,
+    in_cluster: bool,
     /// When it was opened, the server had just started again.
     pub(super) is_just_back: bool,
 }
@@ -176,6 +178,7 @@ impl Dialer {
             life: Life::new(signs),
             ended,
             aof_works: AtomicBool::new(false),
+            in_cluster: self.in_cluster,
             is_just_back: false,
         };
         let facts = self.introduce(&link, purpose, until).await.map_err(Trouble::of_a_new_connection)?;
@@ -337,14 +340,13 @@ impl Link {
         asking: bool,
         patience: Patience,
     ) -> Result<(Value, Option<Value>), Trouble> {
-        let (mut value, mut waited) = self
-            .exchange(&script_command("EVALSHA", call.script.sha(), call, again, spares), wait, asking, patience)
-            .await?;
+        let how = (self.in_cluster, again, spares);
+        let (mut value, mut waited) =
+            self.exchange(&script_command("EVALSHA", call.script.sha(), call, how), wait, asking, patience).await?;
         if matches!(&value, Value::ServerError(said) if classify::is_unknown_script(said)) {
             // Not SCRIPT LOAD: one command less, and nothing to do on any other server.
-            (value, waited) = self
-                .exchange(&script_command("EVAL", &call.script.text, call, again, spares), wait, asking, patience)
-                .await?;
+            (value, waited) =
+                self.exchange(&script_command("EVAL", &call.script.text, call, how), wait, asking, patience).await?;
         }
         Ok((self.answer_of(value)?, waited))
     }
@@ -472,11 +474,13 @@ fn words(words: &[&str]) -> Cmd {
     cmd
 }
 
-fn script_command(name: &str, script: &str, call: &Call<'_>, again: bool, spares: bool) -> Cmd {
-    let bytes = script.len() + call.keys.total_bytes() + call.args.total_bytes() + 16;
-    let mut cmd = Cmd::with_capacity(3 + call.keys.len() + call.args.len(), bytes);
-    cmd.arg(name).arg(script).arg(call.keys.len());
-    for word in call.keys.iter() {
+fn script_command(name: &str, script: &str, call: &Call<'_>, (in_cluster, again, spares): (bool, bool, bool)) -> Cmd {
+    let more = if in_cluster { call.keys_in_cluster() } else { None };
+    let keys = more.as_ref().unwrap_or(&call.keys);
+    let bytes = script.len() + keys.total_bytes() + call.args.total_bytes() + 16;
+    let mut cmd = Cmd::with_capacity(3 + keys.len() + call.args.len(), bytes);
+    cmd.arg(name).arg(script).arg(keys.len());
+    for word in keys.iter() {
         cmd.arg(word);
     }
     for word in call.args(again, spares) {

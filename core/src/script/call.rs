@@ -48,6 +48,11 @@ impl ByteStrings {
         self.ends.len()
     }
 
+    /// The same number; a call never has more than a few thousand.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.ends.len()).unwrap_or(u32::MAX)
+    }
+
     /// The bytes of all items together, to size a buffer before it is filled.
     pub(crate) fn total_bytes(&self) -> usize {
         self.bytes.len()
@@ -67,6 +72,8 @@ pub(crate) struct Call<'a> {
     /// The cluster slot of the queue's keys (they share one hash tag).
     pub(crate) slot: u16,
     pub(crate) keys: ByteStrings,
+    /// So many of them, the last ones, are those of single jobs.
+    pub(crate) keys_of_jobs: u32,
     pub(crate) args: ByteStrings,
     /// Has it a number?
     pub(crate) is_numbered: bool,
@@ -85,12 +92,40 @@ pub(crate) struct Flags {
     pub(crate) ahead: Option<usize>,
     /// It is about a queue, and so about leases.
     pub(crate) is_of_queue: bool,
+    /// How many keys it has of each single job.
+    pub(crate) kinds_of_jobs: u8,
+    /// It writes more than one server could keep of it by itself: in a cluster it is refused while its slot moves.
+    pub(crate) waits_for_moves: bool,
 }
 
 impl<'a> Call<'a> {
     /// Of a script that no declaration is about: right when executed twice.
     pub(crate) fn plain(script: &'a Script, queue: &'a str, slot: u16, keys: ByteStrings, args: ByteStrings) -> Self {
-        Self { script, queue, slot, keys, args, is_numbered: false, flags: Flags::default(), is_again: false }
+        Self {
+            script,
+            queue,
+            slot,
+            keys,
+            keys_of_jobs: 0,
+            args,
+            is_numbered: false,
+            flags: Flags::default(),
+            is_again: false,
+        }
+    }
+
+    /// The keys as a cluster gets them: one more, which is never there. While a slot moves, a server refuses each call for a key that it does
+    /// not have, before the call begins; a script all of whose keys it still has would run, and be refused in its middle what it has emptied
+    /// and touches again.
+    pub(crate) fn keys_in_cluster(&self) -> Option<ByteStrings> {
+        let absent = [self.keys.iter().next().filter(|_| self.flags.waits_for_moves)?, b":absent"].concat();
+        let mut keys = ByteStrings::default();
+        // Scripts count the keys of single jobs from the end, and all others from the beginning.
+        let own = self.keys.len() - self.keys_of_jobs as usize;
+        self.keys.iter().take(own).for_each(|key| keys.push(key));
+        keys.push(&absent);
+        self.keys.iter().skip(own).for_each(|key| keys.push(key));
+        Some(keys)
     }
 
     /// Is it a reserve, which reclaims leases that are over unless it is to spare them?

@@ -107,6 +107,8 @@ impl Declaration {
             },
             ahead: index_of("ahead", self.arguments, own),
             is_of_queue: self.is_of_queue(),
+            kinds_of_jobs: self.kinds_of_jobs(),
+            waits_for_moves: self.waits_for_moves(),
         }
     }
 
@@ -119,6 +121,22 @@ impl Declaration {
             at += 1;
         }
         false
+    }
+
+    const fn kinds_of_jobs(&self) -> u8 {
+        let (mut at, mut kinds) = (0, 0);
+        while at < self.keys.len() {
+            if self.keys[at].is_of_one_job() {
+                kinds += 1;
+            }
+            at += 1;
+        }
+        kinds
+    }
+
+    /// Not what only reads. Nor what is about a lock: its holder is to keep it, and its script empties no key that it touches again.
+    const fn waits_for_moves(&self) -> bool {
+        !matches!(self.kind, Kind::Reads) && !matches!(self.keys.first(), Some(Key::Lock))
     }
 
     /// The whole text: header, and body with the files that it includes.
@@ -409,14 +427,17 @@ pub(super) mod tests {
             };
             let beside = ["queues/register", "queues/list", "queues/unregister", "lock", "renew_lock", "unlock"];
             let is_of_queue = !script.name.starts_with("topic/") && !beside.contains(&script.name);
-            let expected = Flags { again: read("call_renew").or(read("again")), ahead: read("ahead"), is_of_queue };
+            let waits_for_moves = !matches!(script.kind, Kind::Reads) && !script.name.contains("lock");
+            let again = read("call_renew").or(read("again"));
+            let kinds_of_jobs = u8::try_from(header.matches("KEYS[#KEYS - ").count()).unwrap();
+            let expected = Flags { again, ahead: read("ahead"), is_of_queue, kinds_of_jobs, waits_for_moves };
             assert_eq!(script.flags(), expected, "{}", script.name);
         }
         let later = Declaration {
             arguments: &[("want", true), ("new", true), ("ahead", true)],
             ..crate::script::Reserve::DECLARATION
         };
-        assert_eq!(later.flags(), Flags { again: Some(3), ahead: Some(6), is_of_queue: true });
+        assert_eq!(later.flags(), Flags { again: Some(3), ahead: Some(6), ..crate::script::Reserve::FLAGS });
     }
 
     #[test]

@@ -239,7 +239,7 @@ impl Key {
     }
 
     /// Does every job have its own, named by the job's id?
-    pub(crate) fn is_of_one_job(self) -> bool {
+    pub(crate) const fn is_of_one_job(self) -> bool {
         matches!(self, Self::Result | Self::Done | Self::Progress)
     }
 

@@ -117,6 +117,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             queue,
             slot: keys.slot(),
             keys: spelled,
+            keys_of_jobs: u32::from(D::FLAGS.kinds_of_jobs) * self.script.job_ids().map_or(0, ByteStrings::count),
             args,
             is_numbered: number.is_some(),
             flags: D::FLAGS,

@@ -14,10 +14,13 @@ use crate::support::meter::Meter;
 use crate::support::{self, Server};
 use duly::worker::{Failure, Job, Worker};
 use duly::{
-    Bridge, Client, LockOptions, NewJob, OldQueue, PullOptions, ReserveOptions, Selection, State, SubscribeOptions,
+    AuditOptions, Bridge, Client, ClientBuilder, Error, LockOptions, NewJob, OldQueue, OnDuplicate, PullOptions, Queue,
+    ReserveOptions, RetryPolicy, Selection, State, SubscribeOptions,
 };
 use serde_json::json;
 use tokio::sync::Notify;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 struct Cluster {
     nodes: Vec<Server>,
@@ -46,9 +49,12 @@ impl Cluster {
         cluster
     }
 
+    fn builder(&self) -> ClientBuilder {
+        Client::builder().url(&format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port()))
+    }
+
     fn client(&self) -> Client {
-        let url = format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port());
-        Client::builder().url(&url).deadline(Duration::from_secs(30)).build().unwrap()
+        self.builder().deadline(Duration::from_secs(30)).build().unwrap()
     }
 
     fn slot(&self, key: &str) -> String {
@@ -385,6 +391,54 @@ async fn a_bridge_loses_no_job_while_the_slot_of_the_old_key_moves() {
         );
     }
     assert_eq!(found, (0..JOBS).collect::<Vec<_>>());
+}
+
+async fn call(queue: &Queue, name: &str) -> Result<(), Error> {
+    match name {
+        "replace" => {
+            let new = NewJob::new(&2).unwrap().key("search").delay(HOUR).on_duplicate(OnDuplicate::Replace);
+            queue.push(new).await.map(drop)
+        }
+        "requeue" => queue.requeue(&["failed".to_owned()]).await.map(drop),
+        "reserve" => queue.reserve(&ReserveOptions::new().max(9)).await.map(drop),
+        "promote" => queue.promote().await.map(drop),
+        _ => queue.purge(State::Failed).await.map(drop),
+    }
+}
+
+/// Of a queue all of whose keys are there, so that the server that its slot leaves would begin each of these calls.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_is_done_whole_or_not_at_all_while_the_slot_of_its_queue_moves() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let hasty = cluster.builder().deadline(Duration::from_millis(300)).build().unwrap();
+    for name in ["replace", "requeue", "reserve", "promote", "purge"] {
+        let queue = client.queue(name).unwrap();
+        let job = |id: &str| NewJob::new(&1).unwrap().id(id);
+        queue.push(job("failed").max_retries(0)).await.unwrap();
+        queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0).fail("no bank").await.unwrap();
+        let again = RetryPolicy::Fixed { delay: duly::Millis::new(1) };
+        queue.push(job("back").retry(again)).await.unwrap();
+        queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0).fail("later").await.unwrap();
+        queue.push(job("stale")).await.unwrap();
+        queue.reschedule("stale", duly::When::After(duly::Millis::from_secs(7200))).await.unwrap();
+        queue.push(job("held")).await.unwrap();
+        queue.reserve(&ReserveOptions::new().lease(HOUR)).await.unwrap().remove(0);
+        queue.push(job("only").key("search").delay(HOUR)).await.unwrap();
+        let slot = cluster.slot(&format!("duly:{{{name}}}:jobs"));
+        let from = cluster.owner(&slot);
+        let to = (from + 1) % 3;
+        cluster.begin_move(&slot, from, to);
+        let before = cluster.nodes[from].dump("");
+        let refused = call(&hasty.queue(name).unwrap(), name).await.unwrap_err();
+        assert!(refused.is_transient(), "{name}: {refused}");
+        assert_eq!(cluster.nodes[from].dump(""), before, "{name}");
+        cluster.move_keys(&slot, from, to);
+        cluster.end_move(&slot, from, to);
+        call(&queue, name).await.unwrap();
+        let report = queue.audit(AuditOptions::new()).await.unwrap();
+        assert!(report.is_clean(), "{name}: {report:?}");
+    }
 }
 
 /// As above, the other way: of a queue all of whose keys are there, so that nothing else stops the call before it begins.

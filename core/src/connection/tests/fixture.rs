@@ -222,7 +222,7 @@ pub(super) async fn spares(connection: &Connection, key: &str) -> bool {
     (0..2).for_each(|_| args.push(b"0"));
     let call = Call {
         is_numbered: true,
-        flags: Flags { again: Some(0), ahead: Some(1), is_of_queue: true },
+        flags: Flags { again: Some(0), ahead: Some(1), ..of_queue() },
         ..Call::plain(&script, "q", slot_of(key), keys, args)
     };
     connection.run("reserve", &call).await.unwrap() == bulk("2")
