@@ -28,7 +28,7 @@ final class FpmLoadTest extends TestCase
         file_put_contents("{$folder}/push.php", '<?php
             try {
                 $number = (int) $_SERVER["QUERY_STRING"];
-                echo (new Duly\Client())->queue("q")->push(["number" => $number]);
+                echo (new Duly\Client(deadline: 60))->queue("q")->push(["number" => $number]);
             } catch (Throwable $error) {
                 http_response_code(500);
                 echo $error->getMessage();

@@ -212,9 +212,11 @@ fn foreign_types_lose_no_job(is_limited: bool) {
     let mut names: Vec<String> = Key::FIXED.iter().map(|key| key.name().to_owned()).collect();
     names.extend(["ready:5".to_owned(), "ready:7".to_owned(), "done:held".to_owned(), format!("call:{CLIENT}")]);
     let mut half_done = Vec::new();
+    let (held, _) = stage.fill();
+    let filled = stage.server.snapshot();
     for name in names.iter().filter(|name| *name != "meta") {
         for index in 0.. {
-            let (held, _) = stage.fill();
+            stage.server.pipeline(&filled);
             let Some(command) = stage.commands(held).into_iter().nth(index / 3) else { break };
             // Leases are over; a job is due; neither.
             stage.server.set_clock(&stage.keys, START + [20, 8, 1][index % 3]);
@@ -253,6 +255,26 @@ fn a_full_server_still_lets_work_end() {
 
 fn leaves_a_result(command: &Command) -> bool {
     command.outcomes().iter().any(|outcome| matches!(outcome.became, Became::Done(Some(_))))
+}
+
+/// Its client has made calls since, through another slot: so the server has a memory of the client, and none of this call.
+#[test]
+fn a_late_copy_of_a_push_that_the_server_has_forgotten_stores_no_job_twice() {
+    for due in [Due::Now, Due::After(50)] {
+        let mut stage = Stage::new();
+        stage.server.set_clock(&stage.keys, START);
+        let memory = stage.keys.spell(Key::Jobs).replace("jobs", &format!("call:{CLIENT}"));
+        stage.server.command(&["HSET", &memory, "1", "9 created"]);
+        let push = |stage: &mut Stage| {
+            let call = CallId { number: 5, renewal: MemoryRenewal::No, is_known: true, ..stage.call() };
+            stage.send(Command::Push { call, level: 5, due, items: vec![("a".to_owned(), record(None))] })
+        };
+        assert_eq!(push(&mut stage), Ok(Answer::Text("created".to_owned())));
+        stage.server.command(&["HDEL", &memory, "0"]);
+        let before = (stage.contents(Key::Delayed), stage.dump_without("").remove("ready:5"));
+        assert_eq!(push(&mut stage), Ok(Answer::Text("created".to_owned())));
+        assert_eq!((stage.contents(Key::Delayed), stage.dump_without("").remove("ready:5")), before);
+    }
 }
 
 #[test]
@@ -318,29 +340,23 @@ fn a_full_server_keeps_no_results_and_no_larger_records() {
 
 fn work_ends_on_a_full_server(is_limited: bool) {
     let mut stage = Stage { is_limited, ..Stage::new() };
-    let ends_work = |command: &Command| {
+    let works = |command: &Command| {
         !matches!(
             command,
-            Command::Push { .. }
-                | Command::PushUnique { .. }
-                | Command::Reschedule { .. }
-                | Command::Requeue { .. }
-                | Command::Pause { .. }
-                | Command::Configure { .. }
-                | Command::Limit { .. }
+            Command::Push { .. } | Command::PushUnique { .. } | Command::Reschedule { .. } | Command::Requeue { .. }
         )
     };
     for index in 0.. {
         let (held, _) = stage.fill();
         let Some(command) = stage.commands(held).into_iter().nth(index) else { break };
-        let ends_work = ends_work(&command);
+        let works = works(&command);
         let shown = format!("{command:?}");
         stage.server.command(&["CONFIG", "SET", "maxmemory", "1"]);
         let before = stage.dump_without("");
         let result = stage.send(command);
         let after = stage.dump_without("");
         stage.server.command(&["CONFIG", "SET", "maxmemory", "0"]);
-        assert!(!ends_work || result.is_ok(), "{shown}: {result:?}");
+        assert!(!works || result.is_ok(), "{shown}: {result:?}");
         assert!(result.is_ok() || before == after, "{shown}\n{}", dump::difference(&before, &after));
     }
 }

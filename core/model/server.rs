@@ -64,6 +64,18 @@ impl Server {
         pipeline.query(&mut self.connection).unwrap()
     }
 
+    /// What makes all keys again what they are now.
+    pub(super) fn snapshot(&mut self) -> redis::Pipeline {
+        let mut back = redis::pipe();
+        back.cmd("FLUSHDB").ignore();
+        for key in redis::from_redis_value::<Vec<String>>(self.command(&["KEYS", "*"])).unwrap() {
+            let content: Vec<u8> = redis::from_redis_value(self.command(&["DUMP", &key])).unwrap();
+            let left: i64 = redis::from_redis_value(self.command(&["PTTL", &key])).unwrap();
+            back.cmd("RESTORE").arg(&key).arg(left.max(0)).arg(content).ignore();
+        }
+        back
+    }
+
     /// Sends a call of a script as it is.
     pub(super) fn run(&mut self, call: &Call<'_>) -> redis::RedisResult<Value> {
         let is_known = self.loaded.contains(call.script.sha());
