@@ -85,13 +85,14 @@ async fn jobs_come_over_in_order_with_their_times_attempts_and_errors() {
 async fn work(client: &Client, done: &mut Vec<String>) {
     for queue in ["orders", "mail", "bills"] {
         let queue = client.queue(queue).unwrap();
-        for job in queue.reserve(&ReserveOptions::new().max(1000)).await.unwrap() {
+        let jobs = queue.reserve(&ReserveOptions::new().max(1000)).await.unwrap();
+        for job in &jobs {
             // Of a payload what is in it.
             let data = job.envelope.data.as_str();
             let data = data.split_once(r#""data":"#).map_or(data, |(_, data)| &data[..data.len() - 1]);
             done.push(data.to_owned());
-            job.ack().await.unwrap();
         }
+        assert!(queue.ack_all(&jobs).await.unwrap().into_iter().all(|acked| acked));
     }
 }
 
