@@ -30,6 +30,14 @@ final class ConsoleTest extends ServerTestCase
         self::assertStringContainsString('[possible values: dry-run, drain, follow, give-back]', $said);
     }
 
+    public function testAnArgumentThatIsNoTextIsRefused(): void
+    {
+        $command = [PHP_BINARY, self::PROGRAM, 'find', 'orders', "\xff"];
+        $process = proc_open($command, [1 => ['pipe', 'w'], 2 => ['pipe', 'w']], $pipes);
+        self::assertStringContainsString('invalid UTF-8', (string) stream_get_contents($pipes[2]));
+        self::assertSame(2, proc_close($process));
+    }
+
     /** @return array{int, string} */
     private function duly(string ...$arguments): array
     {

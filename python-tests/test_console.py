@@ -72,6 +72,34 @@ def test_queues_are_listed_with_what_is_in_them(duly_command: Command, client: d
     assert duly_command("queues")[1].splitlines()[2].endswith("  paused")
 
 
+def test_of_two_queues_of_one_name_the_command_asks_which(duly_command: Command, client: duly.Client) -> None:
+    client.queue("mixed").push(1)
+    client.partitions("mixed", 4).push(1, key="k")
+    for arguments in (["pause", "mixed"], ["counts", "mixed"], ["purge", "mixed", "ready", "--yes"]):
+        status, out, err = duly_command(*arguments)
+        assert (status, out) == (2, "")
+        assert "say `--partitions 4` for the one with partitions, `--partitions 0` for the other one" in err
+    assert duly_command("pause", "mixed", "--partitions", "4")[0] == 0
+    assert (client.queue("mixed").counts().paused, client.partitions("mixed", 4).counts().paused) == (False, True)
+    assert duly_command("pause", "mixed", "--partitions", "0")[0] == 0
+    assert client.queue("mixed").counts().paused
+
+
+def test_output_that_cannot_be_written_is_no_success(orders: duly.Queue, server: Server, prefix: str) -> None:
+    orders.push(1)
+    command = [sys.executable, "-m", "duly", "queues", "--url", server.url, "--prefix", prefix]
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 1
+    assert "the output could not be written: No space left on device" in ended.stderr
+
+
+def test_an_argument_that_is_no_text_is_refused(server: Server) -> None:
+    command = [sys.executable.encode(), b"-m", b"duly", b"find", b"orders", b"\xff", b"--url", server.url.encode()]
+    ended = subprocess.run(command, capture_output=True, check=False)
+    assert (ended.returncode, b"invalid UTF-8" in ended.stderr, b"Traceback" in ended.stderr) == (2, True, False)
+
+
 def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Queue) -> None:
     push = ["push", "orders", '{"order":42}', "--name", "close", "--key", "42", "--delay", "30m", "--max-retries", "1"]
     status, out, _ = duly_command(*push, "--header", "tenant=acme", "--timeout", "90s", "--id", "a", "--priority", "2")

@@ -29,7 +29,7 @@ mod when;
 mod workers;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 
 use clap::{Parser, Subcommand};
 use duly::{Error, ErrorKind};
@@ -116,8 +116,52 @@ impl Output<'_> {
     }
 }
 
-/// Runs the command and gives its exit status. `arguments`: without the name of the program.
+/// Notes the first thing that could not be written, unless whoever reads has gone.
+struct Noting<'a> {
+    out: &'a mut dyn Write,
+    failed: Option<io::Error>,
+}
+
+impl Noting<'_> {
+    fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            if kind != io::ErrorKind::BrokenPipe {
+                self.failed.get_or_insert(error);
+            }
+            kind.into()
+        })
+    }
+}
+
+impl Write for Noting<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.out.write(bytes);
+        self.note(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.out.flush();
+        self.note(result)
+    }
+}
+
+/// Runs the command and gives its exit status, which is no success if its output could not be written. `arguments`: without the name of the
+/// program.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
+    let mut out = Noting { out, failed: None };
+    let status = run_noting(arguments, &mut out, err);
+    _ = out.flush();
+    let Some(error) = out.failed else { return status };
+    _ = writeln!(err, "duly: the output could not be written: {error}");
+    if status == DONE { FAILED } else { status }
+}
+
+fn run_noting(
+    arguments: impl IntoIterator<Item = impl Into<OsString>>,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> u8 {
     let all = std::iter::once("duly".into()).chain(arguments.into_iter().map(Into::into));
     let arguments = match Arguments::try_parse_from(all) {
         Ok(arguments) => arguments,

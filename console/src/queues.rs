@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::confirm::Yes;
 use crate::show::{Shown, moment, or_dash, span};
-use crate::target::{One, Target, all, open, partitions_of, parts_of};
+use crate::target::{One, Target, all, open, partitions_of};
 use crate::{DONE, FAILED, Output};
 
 /// Show all queues that were used, and what is in them
@@ -23,14 +23,14 @@ impl Queues {
         let client = self.target.client()?;
         let (mut rows, mut values) = (Vec::new(), Vec::new());
         for queue in all(&client).await? {
-            let partitions = parts_of(&queue);
-            let counts = open(&client, &queue.name, partitions)?.counts().await?;
+            let counts = open(&client, &queue.name, queue.partitions)?.counts().await?;
+            let partitions = Some(queue.partitions).filter(|count| *count > 0).map(|count| count.to_string());
             let numbers = [counts.delayed, counts.ready, counts.reserved, counts.failed].map(|count| count.to_string());
             let oldest = or_dash(counts.oldest_ready_age.map(span));
             let state = if counts.paused { "paused" } else { "" };
             let mut row = vec![queue.name.clone()];
             row.extend(numbers);
-            row.extend([oldest, or_dash(partitions.map(|count| count.to_string())), moment(queue.last_used)]);
+            row.extend([oldest, or_dash(partitions), moment(queue.last_used)]);
             row.push(state.to_owned());
             rows.push(row);
             let mut value = value_of(&queue.name, &counts);
@@ -69,7 +69,7 @@ pub(crate) struct Counts {
     shown: Shown,
     /// The queues [default: all that were used]
     queues: Vec<String>,
-    /// Number of their partitions [default: what the list of queues says]
+    /// Number of their partitions, 0 if they have none [default: what the list of queues says]
     #[arg(long)]
     partitions: Option<u16>,
 }
@@ -78,10 +78,12 @@ impl Counts {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let client = self.target.client()?;
         let listed = all(&client).await?;
-        let asked = |name: &String| (name.clone(), self.partitions.or_else(|| partitions_of(name, &listed)));
-        let mut queues: Vec<_> = self.queues.iter().map(asked).collect();
+        let mut queues = Vec::new();
+        for name in &self.queues {
+            queues.push((name.clone(), self.partitions.map_or_else(|| partitions_of(name, &listed), Ok)?));
+        }
         if queues.is_empty() {
-            queues = listed.iter().map(|queue| (queue.name.clone(), parts_of(queue))).collect();
+            queues = listed.into_iter().map(|queue| (queue.name, queue.partitions)).collect();
         }
         let mut values = Vec::new();
         for (name, partitions) in queues {

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::Output;
 
-/// The most characters of a text in a table.
-const MOST_CHARACTERS: usize = 80;
+/// The most characters of a text in a table: no id is longer.
+const MOST_CHARACTERS: usize = 128;
 
 /// How it is shown.
 #[derive(Debug, Clone, Copy, Args)]
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(printable("name\u{202e}cod"), "name\\u{202e}cod");
         assert_eq!(escaped("a\u{9b}2Jb".chars()), "a\\u{9b}2Jb");
         assert_eq!(printable("订单"), "订单");
-        assert_eq!(printable(&"x".repeat(100)).chars().count(), MOST_CHARACTERS + 1);
+        assert_eq!(printable(&"x".repeat(200)).chars().count(), MOST_CHARACTERS + 1);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) struct One {
     /// The queue
     #[arg(value_name = "QUEUE")]
     pub(crate) queue: String,
-    /// Number of its partitions [default: what the list of queues says]
+    /// Number of its partitions, 0 if it has none [default: what the list of queues says]
     #[arg(long)]
     partitions: Option<u16>,
 }
@@ -45,8 +45,8 @@ impl One {
     pub(crate) async fn open(&self) -> Result<Queue, Error> {
         let client = self.target.client()?;
         let partitions = match self.partitions {
-            Some(partitions) => Some(partitions),
-            None => partitions_of(&self.queue, &all(&client).await?),
+            Some(partitions) => partitions,
+            None => partitions_of(&self.queue, &all(&client).await?)?,
         };
         open(&client, &self.queue, partitions)
     }
@@ -78,11 +78,11 @@ impl Which {
     }
 }
 
-/// `partitions`: nothing for a queue that has none.
-pub(crate) fn open(client: &Client, name: &str, partitions: Option<u16>) -> Result<Queue, Error> {
+/// `partitions`: 0 for a queue that has none.
+pub(crate) fn open(client: &Client, name: &str, partitions: u16) -> Result<Queue, Error> {
     match partitions {
-        Some(count) => client.partitioned_queue(name, count),
-        None => client.queue(name),
+        0 => client.queue(name),
+        count => client.partitioned_queue(name, count),
     }
 }
 
@@ -99,12 +99,16 @@ pub(crate) async fn all(client: &Client) -> Result<Vec<QueueInfo>, Error> {
     }
 }
 
-/// What the list says of the queue of this name: one that is there with and without partitions is the one without.
-pub(crate) fn partitions_of(name: &str, listed: &[QueueInfo]) -> Option<u16> {
-    listed.iter().filter(|queue| queue.name == name).min_by_key(|queue| queue.partitions).and_then(parts_of)
-}
-
-/// In how many parts it is; nothing if it is not partitioned.
-pub(crate) fn parts_of(queue: &QueueInfo) -> Option<u16> {
-    Some(queue.partitions).filter(|partitions| *partitions > 0)
+/// What the list says of the queue of this name; 0 for one that has no partitions, or is not on the list.
+///
+/// Errors: `InvalidArgument` if two queues have the name, one with partitions and one without.
+pub(crate) fn partitions_of(name: &str, listed: &[QueueInfo]) -> Result<u16, Error> {
+    let same: Vec<u16> = listed.iter().filter(|queue| queue.name == name).map(|queue| queue.partitions).collect();
+    let most = same.iter().copied().max().unwrap_or(0);
+    if same.len() > 1 {
+        return Err(invalid(format!(
+            "two queues have the name {name}: say `--partitions {most}` for the one with partitions, `--partitions 0` for the other one"
+        )));
+    }
+    Ok(most)
 }

@@ -1,10 +1,13 @@
 //! `Duly\Console`: commands of `duly` that are the same in every language.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
-use ext_php_rs::types::ZendHashTable;
+use ext_php_rs::types::{ZendHashTable, Zval};
 
-use crate::convert::{text, values};
+use crate::convert::values;
 use crate::error::Fault;
 
 /// The command `duly` without its program.
@@ -14,7 +17,9 @@ use crate::error::Fault;
 pub struct Console {}
 
 fn run(arguments: &ZendHashTable) -> Result<u8, Fault> {
-    let arguments = values(arguments).map(|value| text("arguments", value)).collect::<Result<Vec<_>, _>>()?;
+    let bytes = |value: &Zval| value.zend_str().map(|text| OsString::from_vec(text.as_bytes().to_vec()));
+    let arguments: Option<Vec<_>> = values(arguments).map(bytes).collect();
+    let arguments = arguments.ok_or_else(|| Fault::invalid("arguments must be a list of texts"))?;
     Ok(duly_console::run(arguments, &mut std::io::stdout(), &mut std::io::stderr()))
 }
 

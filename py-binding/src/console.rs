@@ -1,9 +1,11 @@
 //! Commands of `duly` that are the same in every language.
 
+use std::ffi::OsString;
+
 use pyo3::prelude::*;
 
 /// Runs one and gives its exit status. It takes Ctrl-C itself.
 #[pyfunction]
-pub(crate) fn _console(py: Python<'_>, arguments: Vec<String>) -> u8 {
+pub(crate) fn _console(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| duly_console::run(arguments, &mut std::io::stdout(), &mut std::io::stderr()))
 }
