@@ -57,10 +57,14 @@ async fn keep_time(lane: usize, queue: Part, desk: Arc<Desk>) {
                 () = &mut over => return,
                 looked = queue.fire_some_due(promise) => looked,
             };
-            let Ok(looked) = looked else {
-                // An outage is reported by the fetch loop.
-                backoff.rest().await;
-                break Some(Instant::now());
+            let looked = match looked {
+                Ok(looked) => looked,
+                // An outage is reported by the fetch loop, which touches no key of schedules.
+                Err(error) if error.is_of_the_server() => {
+                    backoff.rest().await;
+                    break Some(Instant::now());
+                }
+                Err(error) => return desk.fails(error),
             };
             backoff = Backoff::default();
             promise = looked.promised;

@@ -10,7 +10,7 @@ use duly::worker::{
     Context, Engine, Failure, Interruption, Job, NextRun, Worker, WorkerBuilder, WorkerEvent, WorkerReport,
     WorkerSettings,
 };
-use duly::{Client, Counts, Limits, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Selection, State};
+use duly::{Client, Counts, Limits, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Schedule, Selection, State};
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
@@ -393,6 +393,23 @@ async fn a_foreign_key_in_place_of_the_wake_ups_ends_it() {
     let error = worker.running.await.unwrap().unwrap_err();
     assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
     assert_eq!(worker.notes.count(is_trouble), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_key_that_only_beats_or_schedules_touch_ends_it_too() {
+    for key in ["workers", "worker_infos", "unheard", "schedule_due"] {
+        let server = Server::start();
+        let queue = server.queue("orders");
+        let every = Schedule::every(Duration::from_secs(1), job("count")).unwrap();
+        queue.schedules().put("often", &every).await.unwrap();
+        let worker = start(&server.client(), |worker| worker);
+        until("it fires", async || worker.notes.runs.load(Ordering::SeqCst) > 0).await;
+        let key = format!("duly:{{orders}}:{key}");
+        server.eval("redis.call('SET', ARGV[1], 'foreign') return {}", &[&key]);
+        let error = worker.running.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), duly::ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains(&key), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
