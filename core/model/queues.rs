@@ -91,10 +91,12 @@ fn a_queue_goes_with_what_was_counted_and_with_nothing_else() {
     assert!(stage.delete(3, 2).is_err());
     assert_eq!(stage.count("HLEN", Key::Jobs), 2);
     stage.server.command(&["HSET", &meta, "format", "2"]);
+    stage.server.command(&["HSET", &stage.keys.spell(Key::Departed), "token", "7"]);
     assert_eq!(stage.delete(4, 2), Ok(DeleteReply::Deleted));
     assert_eq!([Key::Jobs, Key::Meta, Key::Stats].map(|key| stage.count("EXISTS", key)), [0, 0, 0]);
-    // Its jobs may be in flight from a bridge yet.
+    // Its jobs may be in flight from a bridge yet, and a bridge back may be frozen.
     assert_eq!(stage.count("HLEN", Key::Adopted), 1);
+    assert_eq!(stage.count("EXISTS", Key::Departed), 1);
     // A copy of that call comes late.
     stage.store(3, "c");
     stage.store(4, "d");

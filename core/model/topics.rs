@@ -903,6 +903,10 @@ fn what_another_program_adds_to_the_messages_pushes_out_none_and_stops_no_call()
     let key = real.keys.spell(Key::Messages);
     real.server.command(&["XADD", &key, "1-0", "x", "yz"]);
     assert_eq!(real.told().bytes, 2);
+    real.call(&Numbered::Subscribe { member: 0, from_earliest: true });
+    real.call(&Numbered::Publish(vec![1]));
+    let pulled: Vec<String> = (0..2).flat_map(|_| ids(&mut real)).collect();
+    assert_eq!(pulled.last().map(|id| id.ends_with("-1")), Some(true), "{pulled:?}");
 }
 
 /// While the slot moves, or the number of calls is none: the message is in, and published again it would be there twice.

@@ -1,4 +1,4 @@
--- Removes all that a queue has, if that are `expected` jobs and no schedule; but not which batches of a bridge are in.
+-- Removes all that a queue has, if that are `expected` jobs and no schedule; but not which batches of a bridge are in, or have left.
 -- Moves:   any state -> gone.
 -- Replies: `deleted`, or `<jobs> <schedules>` if it has others; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(1): the server frees the keys beside its other work.
@@ -16,9 +16,10 @@ if there ~= expected or planned > 0 then
   --- include: call/allow_growing
   return answer(string.format('%.0f %.0f', there, planned))
 end
--- `adopted` stays: jobs that came here by a bridge may be in flight yet, and would come once more.
+-- `adopted` stays: jobs that came here by a bridge may be in flight yet, and would come once more. So does `departed`: a bridge that was
+-- frozen would take out what is pushed next.
 local all = { jobs, delayed, reserved, leases, failed, returned, keys, stale, wake, meta, stats, workers, worker_infos, unheard,
-  departing, departed, schedules, schedule_state, schedule_due, schedule_fires }
+  departing, schedules, schedule_state, schedule_due, schedule_fires }
 for level in string.gmatch(levels, '%d') do all[#all + 1] = ready(level) end
 --- if limited
 all[#all + 1] = parked

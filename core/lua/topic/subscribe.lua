@@ -16,7 +16,8 @@ if not redis.call('ZSCORE', floors, subscription) then
   made = 'made'
   local read, read_ms = last, last_ms
   -- without: a member that asks for what is there does not get it
-  if from_earliest == '1' then read, read_ms = first - 1, 0 end
+  -- with `first - 1` for `math.max(0, first - 1)`: nobody can read from the beginning where another program has added an entry
+  if from_earliest == '1' then read, read_ms = math.max(0, first - 1), 0 end
   local id = string.format('%.0f-%.0f', read_ms, read)
   -- A server that died may have kept the half of a call that made or ended it (`docs/servers.md`): it is there when it has a floor.
   local created = redis.pcall('XGROUP', 'CREATE', messages, subscription, id, 'MKSTREAM')
