@@ -133,6 +133,21 @@ final class WorkTest extends LaravelTestCase
         $this->app->hear('ran 1 attempt 2');
     }
 
+    public function testAJobThatLaravelHasNotPushedFailsAlone(): void
+    {
+        $this->queue->push('text', id: 'text', maxRetries: 1);
+        $this->queue->push(['order' => 1], id: 'array', name: 'order.close');
+        $this->queue->push(raw: '{"job":"App\\\\Plain","data":{"order":1}}');
+        $this->start('duly', '--tries=0');
+        $this->app->hear('plain 1');
+        $this->untilAcked(1);
+        foreach (['text', 'array'] as $id) {
+            $job = $this->queue->find($id);
+            self::assertSame('failed', $job?->state);
+            self::assertStringContainsString('no payload of Laravel', $job->error);
+        }
+    }
+
     public function testAJobThatTakesLongerThanItsLeaseRunsOnce(): void
     {
         $this->app->evaluate('$queue->push(new App\Close(1, ["sleep 2.5"]));');

@@ -75,11 +75,14 @@ final class ConsumeTest extends SymfonyTestCase
 
     public function testWhatIsNoMessageIsKeptAsFailed(): void
     {
-        $this->queue->push(['body' => 'no message']);
-        $work = $this->consume('orders');
-        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
-        self::assertStringContainsString('MessageDecodingFailedException', $this->queue->peek('failed')[0]->error);
-        self::assertNotSame(0, $work->end());
+        foreach ([['body' => 'no message'], 'no object'] as $at => $data) {
+            $this->queue->push($data);
+            $work = $this->consume('orders');
+            Server::until(fn (): bool => $this->queue->counts()->failed === $at + 1, 'it is not in failed');
+            $error = $this->queue->peek('failed')[$at]->error;
+            self::assertStringContainsString('MessageDecodingFailedException', $error);
+            self::assertNotSame(0, $work->end());
+        }
     }
 
     public function testAMessageOfAKilledWorkerIsHandledAgain(): void
@@ -160,11 +163,11 @@ final class ConsumeTest extends SymfonyTestCase
 
     public function testAnIdleTransportDelaysNoMessageOfAnother(): void
     {
-        // One whose wait is an hour.
-        self::assertSame('0 1 0 1', $this->app->evaluate('
+        // One whose wait is an hour; and another idle one before it.
+        self::assertSame('0 1 0 0 1', $this->app->evaluate('
             $app->dispatch(new Close(1));
             $app->dispatch(new Close(2));
-            foreach (["kept", "orders", "patient", "orders"] as $name) {
+            foreach (["kept", "orders", "kept", "patient", "orders"] as $name) {
                 $envelopes = $app->transport($name)->get();
                 $found[] = count($envelopes);
                 array_map($app->transport($name)->ack(...), $envelopes);

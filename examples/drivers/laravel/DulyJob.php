@@ -17,6 +17,8 @@ final class DulyJob extends Job implements JobContract
 
     /** @var ?array<string, mixed> */
     private ?array $decoded = null;
+    /** Has another program pushed it? Then it names no class of Laravel's. */
+    private bool $isForeign = false;
     private ?\Throwable $thrown = null;
     private bool $isLost = false;
 
@@ -44,7 +46,13 @@ final class DulyJob extends Job implements JobContract
      */
     public function payload(): array
     {
-        return $this->decoded ??= $this->reserved->data();
+        if ($this->decoded === null) {
+            $data = $this->reserved->data();
+            $this->isForeign = !is_array($data) || !is_string($data['job'] ?? null);
+            // The worker names each job before it runs it.
+            $this->decoded = $this->isForeign ? ['job' => $this->reserved->name ?? 'a job of another program'] : $data;
+        }
+        return $this->decoded;
     }
 
     public function attempts(): int
@@ -55,6 +63,11 @@ final class DulyJob extends Job implements JobContract
     public function fire(): void
     {
         $owner = getmypid();
+        $this->payload();
+        if ($this->isForeign) {
+            $this->fail(new \UnexpectedValueException('its data is no payload of Laravel: it names no job'));
+            return;
+        }
         try {
             parent::fire();
         } finally {
@@ -97,7 +110,7 @@ final class DulyJob extends Job implements JobContract
     protected function failed($e): void
     {
         try {
-            parent::failed($e);
+            $this->isForeign || parent::failed($e);
         } finally {
             $this->settle(fn () => $this->reserved->fail($e ?? 'its handler failed it', final: true));
         }

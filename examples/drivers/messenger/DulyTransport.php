@@ -42,8 +42,8 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     private int $owner = 0;
     /** How many transports of this process were asked for messages. */
     private static int $asked = 0;
-    /** Whether the last one that was asked had one. Then the next one does not wait: the others may have more. */
-    private static bool $isBusy = false;
+    /** How many had none, in a row. One waits only if all others had none: they may have more. */
+    private static int $empty = 0;
     /** @var array<string, Job> those that were given and are not settled, by their ids */
     private array $out = [];
 
@@ -90,14 +90,19 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     {
         try {
             $consumer = $this->consumer();
-            $isPatient = self::$asked === 1 || !self::$isBusy;
+            $isPatient = self::$empty >= self::$asked - 1;
             $job = $consumer->next($isPatient ? $this->options['wait'] ?? 1.0 : 0.0);
         } catch (ExceptionInterface $error) {
             // It is over for this one, as by a wrong password. The next call makes another.
             $this->consumer = null;
             throw new TransportException($error->getMessage(), 0, $error);
         }
-        self::$isBusy = $job !== null;
+        // Behind a wait in vain the next one is asked whether it has one, and the one behind that waits.
+        self::$empty = match (true) {
+            $job !== null => 0,
+            $isPatient => 1,
+            default => self::$empty + 1,
+        };
         foreach ($job === null ? $consumer->events() : [] as $event) {
             $this->logger?->log($event['level'], "duly: {$event['text']}"); // outages, lost leases
         }
@@ -133,7 +138,9 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     {
         $this->out[$job->id] = $job;
         try {
-            $envelope = $this->serializer->decode($job->data());
+            $data = $job->data();
+            $envelope = is_array($data) ? $this->serializer->decode($data)
+                : throw new MessageDecodingFailedException('its data is no message: it is no JSON object');
         } catch (MessageDecodingFailedException $error) {
             $this->settle($job, static fn (Job $job) => $job->fail($error, final: true));
             throw $error;
