@@ -207,6 +207,29 @@ final class WorkTest extends LaravelTestCase
         self::assertSame('10' . '1' . '21', $said);
     }
 
+    public function testAWorkerThatAHandlerRunsLeavesItsJobAlone(): void
+    {
+        $this->app->write('app/Works.php', '<?php
+            namespace App;
+            class Works
+            {
+                public function fire($job, array $data)
+                {
+                    note("works attempt {$job->attempts()}");
+                    $worker = array_column(debug_backtrace(), "object");
+                    $is = static fn ($object) => $object instanceof \Illuminate\Queue\Worker;
+                    [$worker] = array_values(array_filter($worker, $is));
+                    $worker->runNextJob("duly", "default", new \Illuminate\Queue\WorkerOptions());
+                    $job->delete();
+                }
+            }
+        ');
+        $this->app->evaluate('$queue->push("App\Works", []); $queue->push(App\Plain::class, ["order" => 2]);');
+        $this->start('duly');
+        $this->untilAcked(2);
+        self::assertSame(['works attempt 1', 'plain 2 attempt 1'], $this->app->notes());
+    }
+
     public function testAHandlerThatTakesAJobGetsOneOfTheQueueThatItAsksFor(): void
     {
         $this->app->write('app/Pops.php', '<?php

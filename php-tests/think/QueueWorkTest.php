@@ -195,6 +195,32 @@ final class QueueWorkTest extends ThinkTestCase
         self::assertContains('ran 1 attempt 1', $this->app->notes());
     }
 
+    public function testAWorkerThatAHandlerRunsLeavesItsJobAlone(): void
+    {
+        $this->app->write('app/job/Works.php', '<?php
+            namespace app\job;
+            class Works
+            {
+                public function fire($job, $data)
+                {
+                    note("works attempt " . $job->attempts());
+                    \think\facade\Console::call("queue:work", ["--once"]);
+                    $job->delete();
+                }
+            }
+        ');
+        $this->app->evaluate('
+            foreach (["Works", "Close"] as $order => $job) {
+                think\facade\Queue::push($job, ["order" => $order]);
+            }
+        ');
+        $this->start('queue:work', '--tries=5');
+        $this->untilAcked(2);
+        self::assertSame(1, count(preg_grep('/^works/', $this->app->notes())));
+        self::assertContains('ran 1 attempt 1', $this->app->notes());
+        self::assertStringNotContainsString('neither deleted nor released', $this->app->log());
+    }
+
     public function testAHandlerThatTakesAJobGetsOneOfTheQueueThatItAsksFor(): void
     {
         $this->app->write('app/job/Pops.php', '<?php

@@ -192,6 +192,10 @@ final class WorkTest extends ThinkTestCase
                     $this->handle($data["order"], $data["how"]);
                     $job->delete();
                 }
+                public function failed(array $data): void
+                {
+                    Db::table("orders")->insert(["id" => $data["order"] + 10]);
+                }
             }
         ');
         foreach ([$how, 'commits'] as $order => $does) {
@@ -206,7 +210,10 @@ final class WorkTest extends ThinkTestCase
         $work->signal(SIGTERM);
         self::assertSame(0, $work->end());
         $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->order("id")->column("id"));');
-        self::assertSame('[1,3]', $rows);
+        // What is written about the failure stays.
+        self::assertSame($how === 'throws' ? '[1,3,10,12]' : '[1,3,10]', $rows);
+        $kept = $this->app->evaluate('echo count(app("queue.failer")->all());');
+        self::assertSame($how === 'throws' ? '1' : '0', $kept);
         $left = substr_count($this->app->log(), 'left a transaction of the database sqlite open');
         self::assertGreaterThanOrEqual(2, $left);
         self::assertGreaterThanOrEqual(1, $this->queue->counts()->failed);

@@ -21,6 +21,8 @@ final class DulyJob extends Job implements JobContract
     private bool $isForeign = false;
     private ?\Throwable $thrown = null;
     private bool $isLost = false;
+    /** Whether its handler runs just now. */
+    private bool $isRunning = false;
 
     public function __construct(Container $container, public readonly \Duly\Job $reserved, string $connectionName)
     {
@@ -68,9 +70,11 @@ final class DulyJob extends Job implements JobContract
             $this->fail(new \UnexpectedValueException('its data is no payload of Laravel: it names no job'));
             return;
         }
+        $this->isRunning = true;
         try {
             parent::fire();
         } finally {
+            $this->isRunning = false;
             if (getmypid() !== $owner) {
                 $job = $this->getJobId();
                 error_log("duly: a process that the handler of job '{$job}' has forked ends: it came back");
@@ -119,6 +123,11 @@ final class DulyJob extends Job implements JobContract
     public function because(\Throwable $thrown): void
     {
         $this->thrown = $thrown;
+    }
+
+    public function isRunning(): bool
+    {
+        return $this->isRunning;
     }
 
     public function isUnsettled(): bool

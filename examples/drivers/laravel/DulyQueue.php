@@ -142,7 +142,8 @@ final class DulyQueue extends Queue implements QueueContract
     public function pop($queue = null, $index = 0): ?DulyJob
     {
         $caller = debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS, 2)[1]['object'] ?? null;
-        if (!$caller instanceof Worker) {
+        // The worker, too, if a handler lets it run another job: that of the handler goes on.
+        if (!$caller instanceof Worker || $this->current?->isRunning() === true) {
             $job = $this->queue($queue)->reserve(lease: $this->settings['lease'] ?? null, renew: true);
             return $job === null ? null : new DulyJob($this->container, $job, $this->connectionName);
         }

@@ -124,7 +124,10 @@ final class Connector extends \think\queue\Connector
     public function pop($queue = null): ?Job
     {
         $worker = QueueWorker::calling($this->app, $this->worker);
-        if ($worker === null || ($worker !== $this->worker && $this->current?->isUnsettled() === true)) {
+        // The same worker, too, which a handler runs once more: its own job goes on.
+        $isInHandler = $this->current?->isRunning() === true
+            || ($worker !== $this->worker && $this->current?->isUnsettled() === true);
+        if ($worker === null || $isInHandler) {
             $wait = (float) ($this->settings['block_for'] ?? 0);
             $job = $this->queue($queue)->reserve($wait, $this->settings['lease'] ?? null, renew: true);
             return $job === null ? null : $this->jobOf($job);

@@ -26,6 +26,8 @@ final class Job extends \think\queue\Job
     private bool $isFinal = false;
     /** Whether its worker has interrupted it: what becomes of it is decided, as if the process had been killed. */
     private bool $isInterrupted = false;
+    /** Whether its handler runs just now. */
+    private bool $isRunning = false;
     /** @var array<string, mixed> */
     private array $payload;
     /** Whether think-queue pushed it. */
@@ -125,6 +127,12 @@ final class Job extends \think\queue\Job
         return !$this->isDeletedOrReleased() && !$this->hasFailed() && !$this->reserved->settled;
     }
 
+    /** @internal of `Duly\Think` */
+    public function isRunning(): bool
+    {
+        return $this->isRunning;
+    }
+
     /**
      * Also runs a `handle` as `duly:work` does; then the job is done when that returns.
      *
@@ -133,15 +141,18 @@ final class Job extends \think\queue\Job
     public function fire(): void
     {
         $owner = getmypid();
+        $hasReturned = false;
+        $this->isRunning = true;
         try {
             $handler = $this->getResolvedJob();
             [, $method] = $this->getParsedJob();
             if (method_exists($handler, $method)) {
                 parent::fire();
-                return;
+            } else {
+                Handler::call($this->app, $handler, 'handle', $this->reserved, $this->payload('data'));
+                $this->isDeletedOrReleased() || $this->delete();
             }
-            Handler::call($this->app, $handler, 'handle', $this->reserved, $this->payload('data'));
-            $this->isDeletedOrReleased() || $this->delete();
+            $hasReturned = true;
         } catch (Release $release) {
             parent::release();
             $this->reserved->release($release->after, $release->reason);
@@ -155,9 +166,12 @@ final class Job extends \think\queue\Job
             $this->isInterrupted = true;
             throw $interrupted;
         } finally {
+            $this->isRunning = false;
             if (getmypid() !== $owner) {
                 $this->endForked();
             }
+            // Now, or what think-queue writes about the failure would be rolled back with what the handler left open.
+            $hasReturned || OpenTransactions::end($this->app, fn (): string => Failures::job($this->reserved));
         }
     }
 
