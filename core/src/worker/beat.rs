@@ -1,7 +1,7 @@
 //! Reports to each queue that this worker is alive, and what it runs; and hears of jobs that failed while no hook was called.
 //!
-//! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent in an outage, which is reported by the loop. What
-//! waiting does not cure ends the worker: the loop touches none of these keys. Each queue by itself: one whose node does not answer must not make the others take this worker for dead.
+//! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent, because trouble is reported by the
+//! loop. Each queue by itself: one whose node does not answer must not make the others take this worker for dead.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -83,11 +83,7 @@ impl Presence {
                 next = Instant::now() + self.every.mul_f64(0.8 + 0.2 * host::random_fraction());
                 match reply {
                     Ok(reply) => is_news |= desk.beat_answered(lane, &self.queues[lane], reply),
-                    Err(error) if error.is_of_the_server() => desk.not_heard(lane),
-                    Err(error) => {
-                        desk.fails(error);
-                        break;
-                    }
+                    Err(_) => desk.not_heard(lane),
                 }
             }
             is_news |= desk.look_at_hooks(lane);
@@ -120,13 +116,10 @@ impl Presence {
                 return;
             }
             let asked_at = Instant::now();
-            let reply = match self.queues[lane].hear(&claims, most, appetite.bytes()).await {
-                Ok(reply) => reply,
-                Err(error) if error.is_of_the_server() => {
-                    appetite.learn(0, asked_at.elapsed(), self.every);
-                    return desk.not_heard(lane);
-                }
-                Err(error) => return desk.fails(error),
+            let Ok(reply) = self.queues[lane].hear(&claims, most, appetite.bytes()).await else {
+                appetite.learn(0, asked_at.elapsed(), self.every);
+                desk.not_heard(lane);
+                return;
             };
             appetite.learn(reply.jobs.iter().map(|job| job.record.len()).sum(), asked_at.elapsed(), self.every);
             desk.heard_of(lane, &claims, &self.queues_of_jobs[lane], &reply);
