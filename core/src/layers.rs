@@ -43,8 +43,16 @@ fn forbidden(layer: &str, code: &str, above: &str) -> Vec<String> {
     });
     let mut found: Vec<String> =
         used.filter(|name| rank(name).is_none_or(|theirs| theirs > ours)).map(str::to_owned).collect();
-    if !SPEAK_REDIS.contains(&layer) && lines.contains("redis::") {
+    let names_redis = |line: &str| {
+        let imports = ["use redis", "use {redis", "extern crate redis"];
+        line.contains("redis::") || imports.iter().any(|import| line.contains(import))
+    };
+    if !SPEAK_REDIS.contains(&layer) && lines.lines().any(names_redis) {
         found.push("redis".to_owned());
+    }
+    // Under another name its modules would not be found.
+    if lines.contains("crate as ") || lines.contains("crate::{self") {
+        found.push("crate".to_owned());
     }
     if lines.contains(above) {
         found.push(above.to_owned());
@@ -87,14 +95,19 @@ fn an_import_that_goes_up_is_found() {
     let code = "use super::part::Part;\nuse super::super::worker::Worker;";
     assert_eq!(forbidden("queue", code, above), [above]);
     assert_eq!(forbidden("queue", "use super::worker::Worker;", "super::"), ["super::"]);
+    for code in ["use redis as r;", "use {redis as r};", "extern crate redis as r;", "pub use redis;"] {
+        assert_eq!(forbidden("queue", code, above), ["redis"], "{code}");
+    }
+    assert_eq!(forbidden("queue", "use crate as c;\nuse c::worker::Worker;", above), ["crate"]);
     let of_tests = "#[cfg(test)]\nmod tests {\n    use super::super::part::Part;\n}";
     assert!(forbidden("queue", of_tests, above).is_empty());
 }
 
 /// The modules that the file of a layer gives out as they are: what is `pub(super)` there is seen by the whole crate.
-fn open_modules(code: &str) -> Vec<&str> {
-    let declared = code.lines().filter_map(|line| line.strip_suffix(';')?.split_once("mod "));
-    declared.filter_map(|(before, name)| before.starts_with("pub").then_some(name)).collect()
+fn open_modules<'a>(code: &'a str) -> Vec<&'a str> {
+    let declared = code.lines().filter_map(|line| line.strip_suffix([';', '{', '}'])?.split_once("mod "));
+    let name_of = |rest: &'a str| rest.split([' ', '{']).next();
+    declared.filter_map(|(before, rest)| before.starts_with("pub").then(|| name_of(rest)).flatten()).collect()
 }
 
 #[test]
@@ -106,7 +119,8 @@ fn the_file_of_a_layer_is_the_only_way_in() {
         let open = open_modules(&code);
         assert!(open.is_empty(), "{layer} lets others into {open:?}");
     }
-    assert_eq!(open_modules("mod a;\npub mod b;\npub(crate) mod c;\npub(super) mod d;\npub use e;"), ["b", "c", "d"]);
+    let code = "mod a;\npub mod b;\npub(crate) mod c;\npub(super) mod d;\npub use e;\npub(crate) mod f {\npub mod g { }\nmod h {";
+    assert_eq!(open_modules(code), ["b", "c", "d", "f", "g"]);
 }
 
 /// Begins the table in which a file says what is in its folder.
