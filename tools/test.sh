@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.." || exit
 . tools/steps.sh
 export RUSTDOCFLAGS='-D warnings'
 # Most tests wait most of the time: more of them at once than there are processors.
-export RUST_TEST_THREADS=${DULY_TEST_PROCESSES:-3} DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-3}
+export RUST_TEST_THREADS=${DULY_TEST_PROCESSES:-4} DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-4}
 # The same random numbers in every run; tools/soak.sh takes new ones.
 export DULY_MODEL_SEED=${DULY_MODEL_SEED:-24301} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-24301} \
     DULY_KILL_SEED=${DULY_KILL_SEED:-24301}
@@ -41,16 +41,9 @@ units() {
         cargo test "${shape[@]}" --lib -- --skip model:: --skip connection::tests:: --skip embedded::tests::
 }
 
-# What is in Rust waits much of its time, and so does what goes through the skins: side by side they keep two processors busy. The guard
-# counts instructions, and runs alone.
 steps() {
     static
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
-    beside in_rust through_skins
-    check 'bench: guard of the plain path' python -m bench.guard
-}
-
-in_rust() {
     tests 'rust: units' cargo test "${shape[@]}" --lib
     # They wait for longer than the others.
     tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
@@ -60,9 +53,6 @@ in_rust() {
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
         cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"
-}
-
-through_skins() {
     needs skins check 'python: stubs' python -m mypy.stubtest duly
     needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
         --ignore=python-tests/test_docs_examples.py --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
@@ -75,6 +65,7 @@ through_skins() {
     needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
     needs skins tests 'docs: examples' pytest python-tests/test_docs_examples.py \
         --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
+    check 'bench: guard of the plain path' python -m bench.guard
 }
 
 # Before the first step that needs it, whatever was chosen.
