@@ -215,32 +215,35 @@ def test_a_job_that_meets_it_taken_runs_later_and_is_told_how_long_it_has_waited
     assert "runs again in 0.05 s: waits for the lock 'stock' since " in released[0]
 
 
-def test_an_async_handler_waits_for_it_without_holding_up_the_others(client: duly.Client, queue: duly.Queue) -> None:
+def test_an_async_handler_waits_for_it_without_holding_up_the_others(own_server: Server) -> None:
+    client = duly.Client(own_server.url)
+    queue = client.queue("q")
     worker = duly.Worker(client, ["q"], concurrency=2)
     lock = client.lock("stock")
     seen: list[object] = []
+    released: list[bool] = []
 
     @worker.on("count")
     async def count(job: duly.Job) -> None:
         async with job.lock("stock", retry_after=5, wait=60) as lock:
-            seen.append((type(lock), lock.held))
+            seen.append((type(lock), lock.held, lock.waited > 0))
             with pytest.raises(duly.Release, match="waits for the lock 'stock' since "):
                 await job.lock("stock", retry_after=5)
         worker.stop()
 
     @worker.on("free")
     async def free(_job: duly.Job) -> None:
-        seen.append(await asyncio.to_thread(lock.release))
+        seen.append("the other one runs")
+        released.append(await asyncio.to_thread(lock.release))
 
     queue.push(1, name="count")
     with running(worker):
-        until(lambda: queue.counts().reserved, "it does not begin")
+        # The worker for another job, and the handler for the lock.
+        until(lambda: "blocked_clients:2" in own_server.cli("INFO", "clients").split(), "it does not wait")
         queue.push(2, name="free")
         until(lambda: len(seen) == 2, "the other one does not run, or the first one goes on waiting")
-    # In which order they hear of it is left to chance; and the lock may be free before the first one asks for it.
-    assert True in seen
-    assert (duly.aio.Lock, True) in seen
-    client.lock("stock").release()
+    assert seen == ["the other one runs", (duly.aio.Lock, True, True)]
+    assert released == [True]
 
 
 def test_a_job_of_an_async_handler_that_meets_it_taken_runs_later(server: Server, prefix: str) -> None:
