@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use ext_php_rs::convert::FromZval as _;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
-use ext_php_rs::types::{ZendHashTable, Zval};
+use ext_php_rs::types::ZendHashTable;
 
-use crate::convert::values;
+use crate::convert::{Text, values};
 use crate::error::Fault;
 
 /// The command `duly` without its program.
@@ -17,9 +18,9 @@ use crate::error::Fault;
 pub struct Console {}
 
 fn run(arguments: &ZendHashTable) -> Result<u8, Fault> {
-    let bytes = |value: &Zval| value.zend_str().map(|text| OsString::from_vec(text.as_bytes().to_vec()));
+    let bytes = |value| Text::from_zval(value).map(|text| OsString::from_vec(text.bytes()));
     let arguments: Option<Vec<_>> = values(arguments).map(bytes).collect();
-    let arguments = arguments.ok_or_else(|| Fault::invalid("arguments must be a list of texts"))?;
+    let arguments = arguments.ok_or_else(|| Fault::invalid("arguments must be a list of strings"))?;
     Ok(duly_console::run(arguments, &mut std::io::stdout(), &mut std::io::stderr()))
 }
 

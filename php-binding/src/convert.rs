@@ -51,6 +51,11 @@ impl StubLiteral for Text {
 }
 
 impl Text {
+    /// As PHP has them.
+    pub fn bytes(self) -> Vec<u8> {
+        self.0
+    }
+
     /// The text, if it is UTF-8.
     pub fn utf8(self, name: &str) -> Result<String, Fault> {
         String::from_utf8(self.0).map_err(|_| Fault::invalid(format!("{name} must be text in UTF-8")))

@@ -97,7 +97,7 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             $this->consumer = null;
             throw new TransportException($error->getMessage(), 0, $error);
         }
-        // Behind a wait in vain the next one is asked whether it has one, and the one behind that waits.
+        // Who has waited in vain is the first of them, so that they wait in turn.
         self::$empty = match (true) {
             $job !== null => 0,
             $isPatient => 1,

@@ -124,10 +124,8 @@ final class Connector extends \think\queue\Connector
     public function pop($queue = null): ?Job
     {
         $worker = QueueWorker::calling($this->app, $this->worker);
-        // The same worker, too, which a handler runs once more: its own job goes on.
-        $isInHandler = $this->current?->isRunning() === true
-            || ($worker !== $this->worker && $this->current?->isUnsettled() === true);
-        if ($worker === null || $isInHandler) {
+        // Also a worker that a handler runs: the handler's own job goes on.
+        if ($worker === null || $this->current?->isRunning() === true) {
             $wait = (float) ($this->settings['block_for'] ?? 0);
             $job = $this->queue($queue)->reserve($wait, $this->settings['lease'] ?? null, renew: true);
             return $job === null ? null : $this->jobOf($job);
