@@ -51,7 +51,7 @@ fn forbidden(layer: &str, code: &str, above: &str) -> Vec<String> {
         found.push("redis".to_owned());
     }
     // Under another name its modules would not be found.
-    if lines.contains("crate as ") || lines.contains("crate::{self") {
+    if lines.contains("crate as ") {
         found.push("crate".to_owned());
     }
     if lines.contains(above) {

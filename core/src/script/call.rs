@@ -48,11 +48,6 @@ impl ByteStrings {
         self.ends.len()
     }
 
-    /// The same number; a call never has more than a few thousand.
-    pub(crate) fn count(&self) -> u32 {
-        u32::try_from(self.ends.len()).unwrap_or(u32::MAX)
-    }
-
     /// The bytes of all items together, to size a buffer before it is filled.
     pub(crate) fn total_bytes(&self) -> usize {
         self.bytes.len()

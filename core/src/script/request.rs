@@ -112,12 +112,15 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         }
         self.script.append_arguments(&mut args);
         self.items.clone().for_each(|item| item.append(&mut args));
+        let keys_of_jobs = usize::from(D::FLAGS.kinds_of_jobs) * self.script.job_ids().map_or(0, ByteStrings::len);
+        // A call has a few thousand at most.
+        let keys_of_jobs = u32::try_from(keys_of_jobs).unwrap_or(u32::MAX);
         Call {
             script: D::script(variant),
             queue,
             slot: keys.slot(),
             keys: spelled,
-            keys_of_jobs: u32::from(D::FLAGS.kinds_of_jobs) * self.script.job_ids().map_or(0, ByteStrings::count),
+            keys_of_jobs,
             args,
             is_numbered: number.is_some(),
             flags: D::FLAGS,
