@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 IS_TEST = re.compile(
-    r"(^|/)(tests|model|examples|demo|conformance|(python|php)-tests)/|/tests\.rs$|core/src/(layers|every_order)\.rs|script/(lint|heads)\.rs$"
+    r"(^|/)(tests|model|examples|demo|conformance|(python|php)-tests)/|/tests\.rs$|core/src/(layers|every_order|(bridge|schedule)/checks)\.rs|script/(lint|heads)\.rs$|worker/desk/orders(\.rs|/)"
 )
 LANGUAGES = {
     "Rust": "rs",
