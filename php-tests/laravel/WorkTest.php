@@ -230,6 +230,83 @@ final class WorkTest extends LaravelTestCase
         self::assertSame(['works attempt 1', 'plain 2 attempt 1'], $this->app->notes());
     }
 
+    /** @return iterable<string, array{string}> */
+    public static function connections(): iterable
+    {
+        yield 'the same connection' => ['duly'];
+        yield 'another one of duly' => ['late'];
+        yield 'one of another driver' => ['redis'];
+    }
+
+    /** @dataProvider connections */
+    public function testAWorkerThatAHandlerRunsUntilItsQueueIsEmptyLeavesItsJobAlone(string $connection): void
+    {
+        $this->app->write('app/Empties.php', '<?php
+            namespace App;
+            use Illuminate\Container\Container;
+            use Illuminate\Queue\{Worker, WorkerOptions};
+            class Empties
+            {
+                public function fire($job, array $data)
+                {
+                    note("empties attempt {$job->attempts()}");
+                    $app = Container::getInstance();
+                    $handler = $app[\Illuminate\Contracts\Debug\ExceptionHandler::class];
+                    $worker = new Worker($app["queue"], $app["events"], $handler, static fn (): bool => false);
+                    [$options, $options->stopWhenEmpty, $options->sleep] = [new WorkerOptions(), true, 0];
+                    $status = $worker->daemon($data["connection"], "other", $options);
+                    $state = $job->reserved->queue->find($job->getJobId())?->state;
+                    note("the worker ended with {$status}, the job is {$state}");
+                    $job->delete();
+                }
+            }
+        ');
+        $this->app->evaluate("
+            \$app['queue']->connection('{$connection}')->push(App\Plain::class, ['order' => 1], 'other');
+            \$queue->push('App\Empties', ['connection' => '{$connection}']);
+            \$queue->push(App\Plain::class, ['order' => 2]);
+        ");
+        $this->start('duly', '--tries=3');
+        $this->untilAcked(2);
+        $notes = ['empties attempt 1', 'plain 1 attempt 1', 'the worker ended with 0, the job is reserved'];
+        self::assertSame([...$notes, 'plain 2 attempt 1'], $this->app->notes());
+    }
+
+    public function testAWorkerThatFailedRunsLeavesItsJobAlone(): void
+    {
+        $this->app->write('app/Cleans.php', '<?php
+            namespace App;
+            class Cleans
+            {
+                public function fire($job, array $data)
+                {
+                    note("cleans attempt {$job->attempts()}");
+                    throw new \DomainException("no such order");
+                }
+
+                public function failed(array $data, \Throwable $error)
+                {
+                    $worker = array_column(debug_backtrace(), "object");
+                    $is = static fn ($object) => $object instanceof \Illuminate\Queue\Worker;
+                    [$worker] = array_values(array_filter($worker, $is));
+                    $worker->runNextJob("duly", "other", new \Illuminate\Queue\WorkerOptions());
+                    note("cleaned {$error->getMessage()}");
+                }
+            }
+        ');
+        $this->app->evaluate('
+            $queue->push(App\Plain::class, ["order" => 1], "other");
+            $queue->push("App\Cleans", []);
+            $queue->push(App\Plain::class, ["order" => 2]);
+        ');
+        $this->start('duly');
+        $this->untilAcked(1);
+        $notes = ['cleans attempt 1', 'plain 1 attempt 1', 'cleaned no such order'];
+        $notes[] = 'failed default DomainException: no such order';
+        self::assertSame([...$notes, 'plain 2 attempt 1'], $this->app->notes());
+        self::assertStringStartsWith('DomainException: no such order', $this->queue->peek('failed')[0]->error);
+    }
+
     public function testAHandlerThatTakesAJobGetsOneOfTheQueueThatItAsksFor(): void
     {
         $this->app->write('app/Pops.php', '<?php

@@ -21,7 +21,7 @@ final class DulyJob extends Job implements JobContract
     private bool $isForeign = false;
     private ?\Throwable $thrown = null;
     private bool $isLost = false;
-    /** Whether its handler runs just now. */
+    /** Whether its handler runs just now, or what that has for a failure. */
     private bool $isRunning = false;
 
     public function __construct(Container $container, public readonly \Duly\Job $reserved, string $connectionName)
@@ -113,9 +113,12 @@ final class DulyJob extends Job implements JobContract
     /** @param ?\Throwable $e */
     protected function failed($e): void
     {
+        $wasRunning = $this->isRunning;
+        $this->isRunning = true;
         try {
             $this->isForeign || parent::failed($e);
         } finally {
+            $this->isRunning = $wasRunning;
             $this->settle(fn () => $this->reserved->fail($e ?? 'its handler failed it', final: true));
         }
     }

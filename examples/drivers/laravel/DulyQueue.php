@@ -188,9 +188,25 @@ final class DulyQueue extends Queue implements QueueContract
         $events->listen(JobExceptionOccurred::class, static function (JobExceptionOccurred $event): void {
             $event->job instanceof DulyJob && $event->job->because($event->exception);
         });
-        // It kills its process when a job runs for too long, just behind this event.
-        $events->listen(WorkerStopping::class, fn () => $this->end('the worker was ended during its run'));
+        // It kills its process when a job runs for too long, just behind this event. A worker that a handler runs
+        // stops, too, and does not end the handler's job.
+        $events->listen(WorkerStopping::class, function (): void {
+            if ($this->current?->isRunning() !== true || self::isKilled()) {
+                $this->end('the worker was ended during its run');
+            }
+        });
         register_shutdown_function(fn () => $this->end('the process ended during its run'));
+    }
+
+    /** Whether the alarm ends the process. The status does not say so: applications choose it. */
+    private static function isKilled(): bool
+    {
+        foreach (debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS) as $call) {
+            if ($call['function'] === 'kill' && ($call['object'] ?? null) instanceof Worker) {
+                return true;
+            }
+        }
+        return false;
     }
 
     /** In the middle of a run this is `exit`, a fatal error or the alarm. */
