@@ -75,8 +75,10 @@ final class ConsumeTest extends SymfonyTestCase
 
     public function testWhatIsNoMessageIsKeptAsFailed(): void
     {
-        foreach ([['body' => 'no message'], 'no object'] as $at => $data) {
-            $this->queue->push($data);
+        $noEnvelope = base64_encode(serialize(5));
+        $wrong = [['body' => 'no message'], 'no object', ['body' => ['a' => 1]], ['body' => $noEnvelope]];
+        foreach ($wrong as $at => $data) {
+            $this->queue->push($data, maxRetries: 3);
             $work = $this->consume('orders');
             Server::until(fn (): bool => $this->queue->counts()->failed === $at + 1, 'it is not in failed');
             $error = $this->queue->peek('failed')[$at]->error;

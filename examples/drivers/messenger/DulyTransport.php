@@ -141,11 +141,14 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             $data = $job->data();
             $envelope = is_array($data) ? $this->serializer->decode($data)
                 : throw new MessageDecodingFailedException('its data is no message: it is no JSON object');
-        } catch (MessageDecodingFailedException $error) {
-            $this->settle($job, static fn (Job $job) => $job->fail($error, final: true));
-            throw $error;
+            return $envelope->with(new DulyReceivedStamp($job), new TransportMessageIdStamp($job->id));
+        } catch (\Throwable $error) {
+            // A serializer may also fail otherwise, as by a TypeError. What it cannot read would end each worker.
+            $failed = $error instanceof MessageDecodingFailedException ? $error
+                : new MessageDecodingFailedException("it cannot be decoded: {$error->getMessage()}", 0, $error);
+            $this->settle($job, static fn (Job $job) => $job->fail($failed, final: true));
+            throw $failed;
         }
-        return $envelope->with(new DulyReceivedStamp($job), new TransportMessageIdStamp($job->id));
     }
 
     private function jobOf(Envelope $envelope): Job
