@@ -178,6 +178,26 @@ final class ConsumeTest extends SymfonyTestCase
         '));
     }
 
+    public function testAnIdleTransportDelaysNoMessageOfAnotherKind(): void
+    {
+        $this->app->evaluate('$app->send(new Close(1), "redis"); $app->send(new Close(2), "redis");');
+        // The idle one would wait for an hour.
+        $work = $this->consume('patient', 'redis');
+        $this->app->hear('ran 1');
+        $this->app->hear('ran 2');
+        self::assertTrue($work->isRunning());
+    }
+
+    public function testTheLastTransportWaitsForMessages(): void
+    {
+        $this->app->evaluate('$app->send(new Close(1), "redis");');
+        $work = $this->consume('redis', 'kept', 'patient', '--sleep=3600');
+        $this->app->hear('ran 1');
+        $this->app->evaluate('$app->send(new Close(2), "patient");');
+        $this->app->hear('ran 2');
+        self::assertTrue($work->isRunning());
+    }
+
     public function testAPermanentErrorIsOverWhenItsCauseIs(): void
     {
         $this->server = new Server();

@@ -28,5 +28,6 @@ return [
     'Symfony\Component\Messenger\Stamp\DelayStamp' => ['getDelay' => ''],
     'Symfony\Component\Messenger\Stamp\ErrorDetailsStamp' => ['getExceptionClass' => '', 'getExceptionMessage' => ''],
     'Symfony\Component\Messenger\Stamp\RedeliveryStamp' => ['getRetryCountFromEnvelope' => 'envelope'],
-    'Symfony\Component\Messenger\Worker' => ['run' => 'options?', 'stop' => ''],
+    'Symfony\Component\Messenger\Worker' => ['run' => 'options?', 'stop' => '', 'getMetadata' => ''],
+    'Symfony\Component\Messenger\WorkerMetadata' => ['getTransportNames' => ''],
 ];

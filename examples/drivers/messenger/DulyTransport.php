@@ -22,6 +22,7 @@ use Symfony\Component\Messenger\Stamp\TransportMessageIdStamp;
 use Symfony\Component\Messenger\Transport\Receiver\MessageCountAwareInterface;
 use Symfony\Component\Messenger\Transport\Serialization\SerializerInterface;
 use Symfony\Component\Messenger\Transport\TransportInterface;
+use Symfony\Component\Messenger\Worker;
 
 /**
  * A transport of Symfony's Messenger: its worker handles the messages, duly keeps and gives them.
@@ -90,7 +91,7 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     {
         try {
             $consumer = $this->consumer();
-            $isPatient = self::$empty >= self::$asked - 1;
+            $isPatient = $this->isPatient();
             $job = $consumer->next($isPatient ? $this->options['wait'] ?? 1.0 : 0.0);
         } catch (ExceptionInterface $error) {
             // It is over for this one, as by a wrong password. The next call makes another.
@@ -132,6 +133,18 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     {
         $counts = $this->queue->counts();
         return $counts->ready + $counts->delayed;
+    }
+
+    /** Whether it waits for a message: only if no other transport may have one. */
+    private function isPatient(): bool
+    {
+        $calls = debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT | DEBUG_BACKTRACE_IGNORE_ARGS, 3);
+        $worker = $calls[2]['object'] ?? null;
+        $names = $worker instanceof Worker ? $worker->getMetadata()->getTransportNames() : [];
+        // What those of another kind have is not known here. The last one is asked when all others had none.
+        return count($names) > self::$asked
+            ? end($names) === ($this->options['transport_name'] ?? null)
+            : self::$empty >= self::$asked - 1;
     }
 
     private function envelopeOf(Job $job): Envelope

@@ -15,7 +15,7 @@ use Symfony\Component\Messenger\Transport\TransportInterface;
  *
  * Options of the transport: `url` and `prefix` of the server, `lease`, `timeout` (the longest run), `prefetch`,
  * `concurrency` (how many messages of a batch handler may wait for their acknowledgement), `wait` (not shorter than
- * `--sleep`), `max_lost_runs`.
+ * `--sleep`), `max_lost_runs`. Symfony adds `transport_name`.
  */
 final class DulyTransportFactory implements TransportFactoryInterface
 {

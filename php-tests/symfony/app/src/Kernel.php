@@ -40,17 +40,21 @@ final class Kernel
         $duly = ['url' => $settings['url'], 'prefix' => $settings['prefix'], 'lease' => 1];
         $serializer = new PhpSerializer();
         $factory = new DulyTransportFactory(new Log(dirname(__DIR__) . '/runtime/log'));
-        $make = static fn (string $dsn, array $options): \Closure
-            => static fn () => $factory->createTransport($dsn, $options + $duly, $serializer);
+        $make = static fn (string $name, string $queue, array $options = []): \Closure
+            => static fn () => $factory->createTransport(
+                "duly://{$queue}",
+                $options + ['transport_name' => $name] + $duly,
+                $serializer,
+            );
         $socket = substr($settings['url'], strlen('unix://'));
         $this->transports = new Services([
-            'orders' => $make('duly://default', []),
-            'timed' => $make('duly://default', ['timeout' => 1]),
-            'kills' => $make('duly://default', ['lease' => 2]),
-            'batches' => $make('duly://batches', ['concurrency' => 10]),
-            'kept' => $make('duly://kept', []),
-            'patient' => $make('duly://kept', ['wait' => 3600]),
-            'failed' => $make('duly://failed', []),
+            'orders' => $make('orders', 'default'),
+            'timed' => $make('timed', 'default', ['timeout' => 1]),
+            'kills' => $make('kills', 'default', ['lease' => 2]),
+            'batches' => $make('batches', 'batches', ['concurrency' => 10]),
+            'kept' => $make('kept', 'kept'),
+            'patient' => $make('patient', 'patient', ['wait' => 3600]),
+            'failed' => $make('failed', 'failed'),
             'redis' => static fn () => (new RedisTransportFactory())->createTransport(
                 "redis://{$socket}",
                 ['stream' => 'l:messages', 'consumer' => 'c' . getmypid(), 'delete_after_ack' => true],
