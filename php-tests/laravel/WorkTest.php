@@ -148,6 +148,35 @@ final class WorkTest extends LaravelTestCase
         }
     }
 
+    /** @return iterable<string, array{string}> */
+    public static function timeouts(): iterable
+    {
+        yield 'text' => ['"soon"'];
+        yield 'a list' => ['[60]'];
+        yield 'a number that is too large' => ['1e30'];
+    }
+
+    /** @dataProvider timeouts */
+    public function testAJobWhoseTimeoutIsNoNumberFailsAlone(string $timeout): void
+    {
+        $raw = '{"job":"App\\\\Plain","timeout":' . $timeout . ',"data":{"order":1}}';
+        $this->queue->push(raw: $raw, id: 'wrong');
+        $this->app->evaluate('
+            $queue->pushRaw(' . var_export($raw, true) . ', null, ["id" => "pushed"]);
+            $queue->push(App\Plain::class, ["order" => 2]);
+        ');
+        $work = $this->start('duly', '--tries=0');
+        $this->app->hear('plain 2');
+        $this->untilAcked(1);
+        self::assertTrue($work->isRunning());
+        foreach (['wrong', 'pushed'] as $id) {
+            $job = $this->queue->find($id);
+            self::assertSame('failed', $job?->state);
+            self::assertStringContainsString('no payload of Laravel: its timeout is no number', $job->error);
+        }
+        self::assertSame(['plain 2 attempt 1'], array_values(preg_grep('/^plain/', $this->app->notes()) ?: []));
+    }
+
     public function testAJobThatTakesLongerThanItsLeaseRunsOnce(): void
     {
         $this->app->evaluate('$queue->push(new App\Close(1, ["sleep 2.5"]));');

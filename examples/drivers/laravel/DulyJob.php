@@ -17,8 +17,8 @@ final class DulyJob extends Job implements JobContract
 
     /** @var ?array<string, mixed> */
     private ?array $decoded = null;
-    /** Has another program pushed it? Then it names no class of Laravel's. */
-    private bool $isForeign = false;
+    /** What is wrong with its payload, if Laravel cannot run it. */
+    private ?string $fault = null;
     private ?\Throwable $thrown = null;
     private bool $isLost = false;
     /** Whether its handler runs just now, or what that has for a failure. */
@@ -50,9 +50,10 @@ final class DulyJob extends Job implements JobContract
     {
         if ($this->decoded === null) {
             $data = $this->reserved->data();
-            $this->isForeign = !is_array($data) || !is_string($data['job'] ?? null);
-            // The worker names each job before it runs it.
-            $this->decoded = $this->isForeign ? ['job' => $this->reserved->name ?? 'a job of another program'] : $data;
+            $this->fault = self::faultOf($data);
+            // The worker names each job, and sets its alarm, before it runs it.
+            $isWrong = $this->fault !== null;
+            $this->decoded = $isWrong ? ['job' => $this->reserved->name ?? 'a job of another program'] : $data;
         }
         return $this->decoded;
     }
@@ -66,8 +67,8 @@ final class DulyJob extends Job implements JobContract
     {
         $owner = getmypid();
         $this->payload();
-        if ($this->isForeign) {
-            $this->fail(new \UnexpectedValueException('its data is no payload of Laravel: it names no job'));
+        if ($this->fault !== null) {
+            $this->fail(new \UnexpectedValueException("its data is no payload of Laravel: {$this->fault}"));
             return;
         }
         $this->isRunning = true;
@@ -116,7 +117,7 @@ final class DulyJob extends Job implements JobContract
         $wasRunning = $this->isRunning;
         $this->isRunning = true;
         try {
-            $this->isForeign || parent::failed($e);
+            $this->fault === null && parent::failed($e);
         } finally {
             $this->isRunning = $wasRunning;
             $this->settle(fn () => $this->reserved->fail($e ?? 'its handler failed it', final: true));
@@ -144,6 +145,17 @@ final class DulyJob extends Job implements JobContract
         $job = $this->reserved;
         $more = $job->attempts < $job->maxRetries ? [] : ['maxRetries' => $job->attempts + 1];
         $this->settle(static fn () => $job->fail($why, ...$more, retryAfter: $after));
+    }
+
+    private static function faultOf(mixed $data): ?string
+    {
+        $timeout = $data['timeout'] ?? 0;
+        return match (true) {
+            !is_array($data) || !is_string($data['job'] ?? null) => 'it names no job',
+            // It would end each worker.
+            !is_bool($timeout) && !is_numeric($timeout), (float) $timeout >= PHP_INT_MAX => 'its timeout is no number',
+            default => null,
+        };
     }
 
     private function settle(\Closure $call): void

@@ -252,13 +252,14 @@ final class DulyQueue extends Queue implements QueueContract
         $maxRetries = ($known['maxTries'] ?? null) === 1 ? 0 : self::MAX_RETRIES;
         $options = ['raw' => $payload, 'maxRetries' => $maxRetries];
         $name = $known['displayName'] ?? $known['job'] ?? '';
-        if ($name !== '' && strlen($name) <= 128) {
+        if (is_string($name) && $name !== '' && strlen($name) <= 128) {
             $options['name'] = $name; // for those who look at the queue
         }
-        if (isset($known['timeout'])) {
+        $timeout = $known['timeout'] ?? null;
+        if (is_numeric($timeout) || $timeout === false) {
             // 0 means no limit, whatever its worker says.
-            $isLimited = $known['timeout'] > 0;
-            $options['timeout'] = $isLimited ? $known['timeout'] + self::BEHIND_THE_ALARM_S : self::LONGEST_RUN_S;
+            $behind = $timeout > 0 ? $timeout + self::BEHIND_THE_ALARM_S : self::LONGEST_RUN_S;
+            $options['timeout'] = min($behind, self::LONGEST_RUN_S);
         }
         return $options;
     }
