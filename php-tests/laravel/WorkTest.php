@@ -177,6 +177,23 @@ final class WorkTest extends LaravelTestCase
         self::assertSame(['plain 2 attempt 1'], array_values(preg_grep('/^plain/', $this->app->notes()) ?: []));
     }
 
+    public function testADelayThatIsOverIsNone(): void
+    {
+        $said = $this->app->evaluate('
+            $inverted = new DateInterval("PT5S");
+            $inverted->invert = 1;
+            $negative = DateInterval::createFromDateString("-5 seconds");
+            foreach ([-5, -1.5, "-5", $inverted, $negative, new DateTime("-1 hour")] as $delay) {
+                $queue->later($delay, App\Plain::class, ["order" => 1]);
+                $queue->bulk([(new App\Close(2))->delay($delay)]);
+            }
+            $queue->later("60", App\Plain::class, ["order" => 3]);
+            $queue->later(new DateInterval("PT60S"), App\Plain::class, ["order" => 4]);
+            echo $queue->pendingSize(), " ", $queue->delayedSize();
+        ');
+        self::assertSame('12 2', $said);
+    }
+
     public function testAJobThatTakesLongerThanItsLeaseRunsOnce(): void
     {
         $this->app->evaluate('$queue->push(new App\Close(1, ["sleep 2.5"]));');

@@ -267,6 +267,14 @@ final class DulyQueue extends Queue implements QueueContract
     /** @return array<string, mixed> */
     private static function due(mixed $delay): array
     {
-        return $delay instanceof \DateTimeInterface ? ['at' => $delay] : ['delay' => $delay];
+        if ($delay instanceof \DateTimeInterface) {
+            return ['at' => $delay];
+        }
+        // What is over is now, as with Laravel's own drivers.
+        if ($delay instanceof \DateInterval) {
+            $now = new \DateTimeImmutable();
+            return ['delay' => $now->add($delay) > $now ? $delay : 0];
+        }
+        return ['delay' => is_numeric($delay) ? max(0, +$delay) : $delay];
     }
 }
