@@ -909,6 +909,100 @@ fn what_another_program_adds_to_the_messages_pushes_out_none_and_stops_no_call()
     assert_eq!(pulled.last().map(|id| id.ends_with("-1")), Some(true), "{pulled:?}");
 }
 
+/// As `XADD *` numbers it in the millisecond of a message, and as somebody may who writes ids by hand.
+#[test]
+fn what_another_program_adds_with_numbers_like_ours_takes_no_message_away() {
+    let mut server = Server::start();
+    let publish = |real: &mut Real<'_>, count: usize| real.call(&Numbered::Publish(vec![1; count]));
+    let ids = |real: &mut Real<'_>| -> Vec<String> {
+        let entries: Vec<(String, Vec<String>)> =
+            redis::from_redis_value(real.server.command(&["XRANGE", &real.keys.spell(Key::Messages), "-", "+"]))
+                .unwrap();
+        entries.into_iter().map(|(id, _)| id.replace(&START.to_string(), "")).collect()
+    };
+    let add = |real: &mut Real<'_>, id: &str| {
+        real.server.command(&["XADD", &real.keys.spell(Key::Messages), &format!("{START}-{id}"), "d", "1"]);
+    };
+    let pulled = |real: &mut Real<'_>, most: usize| -> (Vec<String>, bool) {
+        let PullReply(pulled) = PullReply::decode(real.pull(&OnePull { most, ..one_pull(0) }).unwrap()).unwrap();
+        let Ok(Membership::Member(pulled)) = &pulled[0] else { panic!("{pulled:?}") };
+        (pulled.messages.iter().map(|message| message.id.clone()).collect(), pulled.has_more)
+    };
+    // Whatever of the first three is acked, the numbers of the second and third are not those of messages.
+    for (case, acked) in [vec![0, 1, 2], vec![0, 1], vec![1, 2]].into_iter().enumerate() {
+        let mut real = Real::of(&mut server, case as u64, TOPIC);
+        real.subscribe(0);
+        publish(&mut real, 1);
+        add(&mut real, "2");
+        add(&mut real, "3");
+        let (given, has_more) = pulled(&mut real, 3);
+        assert_eq!((given.len(), has_more), (3, false));
+        real.server.set_clock(&real.keys, START + 1);
+        publish(&mut real, 2);
+        let chosen: Vec<String> = acked.iter().map(|&at: &usize| given[at].clone()).collect();
+        real.ack(0, "", &chosen);
+        let left = ids(&mut real);
+        assert!(left.ends_with(&[format!("{}-2", START + 1), format!("{}-3", START + 1)]), "{acked:?}: {left:?}");
+        let (given, has_more) = pulled(&mut real, 3);
+        assert_eq!((given.len(), has_more), (2, false), "{acked:?}: {given:?}");
+    }
+    // What is the first has the number that the first message would have.
+    let mut real = Real::of(&mut server, 3, TOPIC);
+    real.server.command(&["XADD", &real.keys.spell(Key::Messages), "1-0", "d", "1"]);
+    real.call(&Numbered::Subscribe { member: 0, from_earliest: true });
+    publish(&mut real, 3);
+    let (given, _) = pulled(&mut real, 2);
+    real.ack(0, "", &given);
+    assert_eq!(ids(&mut real), ["-2", "-3"]);
+    // A higher id than the next message would have.
+    let mut real = Real::of(&mut server, 4, TOPIC);
+    real.subscribe(0);
+    publish(&mut real, 1);
+    for higher in [format!("{START}-2"), format!("{}-9", START + 1)] {
+        real.server.command(&["XADD", &real.keys.spell(Key::Messages), &higher, "d", "1"]);
+        publish(&mut real, 2);
+    }
+    assert_eq!(ids(&mut real).len(), 7);
+    assert_eq!(pulled(&mut real, 9).0.len(), 7);
+    // Behind what has a lower number there is no more, either.
+    let mut real = Real::of(&mut server, 6, TOPIC);
+    real.subscribe(0);
+    publish(&mut real, 2);
+    real.server.command(&["XADD", &real.keys.spell(Key::Messages), &format!("{}-0", START + 1), "d", "1"]);
+    let (given, has_more) = pulled(&mut real, 9);
+    assert_eq!((given.len(), has_more), (3, false));
+    // By age, too, only messages have numbers; and one with other fields is none of ours.
+    let mut real = Real::of(&mut server, 5, TOPIC);
+    real.subscribe(0);
+    publish(&mut real, 1);
+    real.server.command(&["XADD", &real.keys.spell(Key::Messages), &format!("{}-9", START + 1), "d", "1"]);
+    real.server.command(&["XADD", &real.keys.spell(Key::Messages), &format!("{}-9", START + 2), "a", "1", "b", "2"]);
+    real.server.set_clock(&real.keys, START + 3);
+    publish(&mut real, 1);
+    real.call(&Numbered::Bound([2, MOST, MOST_BYTES]));
+    real.server.set_clock(&real.keys, START + 5);
+    publish(&mut real, 1);
+    assert!(ids(&mut real).len() >= 2, "{:?}", ids(&mut real));
+    assert_eq!(real.told().cut_off.first().map(|cut| (cut.first, cut.last)), Some((1, 1)));
+}
+
+#[test]
+fn bounds_hold_behind_very_much_that_another_program_has_added() {
+    let mut server = Server::start();
+    for (case, bounds) in [[AGE_MS, 10, MOST_BYTES], [AGE_MS, 100_000, 10]].into_iter().enumerate() {
+        let mut real = Real::of(&mut server, case as u64, TOPIC);
+        let key = real.keys.spell(Key::Messages);
+        real.call(&Numbered::Bound(bounds));
+        for at in 1..=2500 {
+            real.server.command(&["XADD", &key, &format!("1-{at}"), "d", "1"]);
+        }
+        for _ in 0..20 {
+            real.call(&Numbered::Publish(vec![1; 2]));
+        }
+        assert_eq!(redis::from_redis_value::<u64>(real.server.command(&["XLEN", &key])).unwrap(), 10, "{bounds:?}");
+    }
+}
+
 /// While the slot moves, or the number of calls is none: the message is in, and published again it would be there twice.
 #[test]
 fn a_message_that_nobody_can_be_woken_for_was_published() {

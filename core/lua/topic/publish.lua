@@ -15,20 +15,33 @@ most_bytes = tonumber(most_bytes or default_bytes)
 
 -- with `last_ms = now`: a clock that is set back stops a topic
 last_ms = math.max(now, last_ms)
-local ids, bytes_until = {}, {}
+local number, ids, bytes_until = last, {}, {}
 for at = first_item, #ARGV do
   last, bytes, length = last + 1, bytes + #ARGV[at], length + 1
-  ids[#ids + 1] = string.format('%.0f-%.0f', last_ms, last)
-  bytes_until[#ids] = string.format('%.0f', bytes)
+  bytes_until[#bytes_until + 1] = string.format('%.0f', bytes)
 end
 -- Before the messages: a server that dies may keep the first of these writes alone (`docs/servers.md`). Numbers without messages are a gap,
 -- which is gone with what was before it; a message without its number would have that of the next one.
-redis.call('HSET', topic, 'last', string.format('%.0f', last), 'last_ms', string.format('%.0f', last_ms),
-  'bytes', string.format('%.0f', bytes), 'calls', string.format('%.0f', calls + 1))
-for at, id in ipairs(ids) do
-  -- All bytes until here: the difference of two is what lies between them.
-  redis.call('XADD', messages, id, 'd', ARGV[first_item + at - 1], 'b', bytes_until[at])
+local function note()
+  redis.call('HSET', topic, 'last', string.format('%.0f', last), 'last_ms', string.format('%.0f', last_ms),
+    'bytes', string.format('%.0f', bytes), 'calls', string.format('%.0f', calls + 1))
 end
+local function add(at, by)
+  ids[at] = string.format('%.0f-%.0f', last_ms, number + at)
+  -- All bytes until here: the difference of two is what lies between them.
+  return by('XADD', messages, ids[at], 'd', ARGV[first_item + at - 1], 'b', bytes_until[at])
+end
+note()
+local added = add(1, redis.pcall)
+-- Another program has added something with a higher id.
+if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
+  last_ms = 1 + string.match(redis.call('XREVRANGE', messages, '+', '-', 'COUNT', 1)[1][1], '^%d+')
+  note()
+  -- with `added` for `add(1, redis.call)`: what another program has added with a higher id ends each call that publishes
+  added = add(1, redis.call)
+end
+if type(added) == 'table' then return added end
+for at = 2, #bytes_until do add(at, redis.call) end
 -- Who waits has seen so many calls, and hears of each later one.
 -- without: the stream on which members wait grows for ever
 redis.call('DEL', news)
@@ -41,11 +54,13 @@ redis.pcall('XADD', news, string.format('%.0f-0', calls + 1), 'n', '')
 -- with `local kept = first`: a topic keeps more messages than its bound says
 local kept = math.max(first, last - most_messages + 1)
 if now >= look_at then
-  local young = redis.call('XRANGE', messages, string.format('%.0f', math.max(0, now - most_ms)), '+', 'COUNT', 1)[1]
-  -- without: messages that are too old stay
-  kept = math.max(kept, number_of(young[1]))
-  -- with `most_ms + 2` for `most_ms + 1`: a message stays for a millisecond longer than its age
-  redis.call('HSET', topic, 'look_at', string.format('%.0f', tonumber(string.match(young[1], '^%d+')) + most_ms + 1))
+  local young = first_of_ours(string.format('%.0f', math.max(0, now - most_ms)))
+  if young then
+    -- without: messages that are too old stay
+    kept = math.max(kept, number_of(young[1]))
+    -- with `most_ms + 2` for `most_ms + 1`: a message stays for a millisecond longer than its age
+    redis.call('HSET', topic, 'look_at', string.format('%.0f', tonumber(string.match(young[1], '^%d+')) + most_ms + 1))
+  end
 end
 -- As many messages as one call adds at most, in looks at as many as are likely to go, by the largest one yet.
 local from, looked, largest = '-', 0, 0
@@ -54,28 +69,34 @@ while bytes - gone_bytes > most_bytes and looked < 1000 do
   local count = 1
   if largest > 0 then count = math.floor((bytes - gone_bytes - most_bytes) / largest) end
   count = math.max(1, math.min(count, 100, 1000 - looked))
-  local number
-  for _, entry in ipairs(redis.call('XRANGE', messages, from, '+', 'COUNT', count)) do
-    number, from = number_of(entry[1]), behind(entry[1])
+  local entries = redis.call('XRANGE', messages, from, '+', 'COUNT', count)
+  local is_enough = #entries == 0
+  for _, entry in ipairs(entries) do
+    from = behind(entry[1])
     looked, largest = looked + 1, math.max(largest, #entry[2][2])
-    local bytes_here = tonumber(entry[2][4])
-    -- with `gone_bytes = bytes_here - #entry[2][2]`: what another program has added ends each call that publishes
-    if bytes_here then gone_bytes = bytes_here - #entry[2][2] end
-    -- without `number == last or`: a last message that is larger than the bound goes
-    if number == last or bytes - gone_bytes <= most_bytes then break end
-    -- without: a topic keeps more bytes than its bound says
-    kept = math.max(kept, number + 1)
+    -- with `if true then`: what another program has added ends each call that publishes
+    if is_ours(entry) then
+      gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
+      -- without `number_of(entry[1]) == last or`: a last message that is larger than the bound goes
+      is_enough = number_of(entry[1]) == last or bytes - gone_bytes <= most_bytes
+      if is_enough then break end
+      -- without: a topic keeps more bytes than its bound says
+      kept = math.max(kept, number_of(entry[1]) + 1)
+    end
   end
-  if not number or number == last then break end
+  if is_enough then break end
 end
+-- without: behind very much that another program has added, the bound of bytes removes nothing
+if looked == 1000 then kept = math.max(kept, first + 1) end
 if gone_bytes ~= known_gone then redis.call('HSET', topic, 'gone_bytes', string.format('%.0f', gone_bytes)) end
 -- What all have read goes, too, if the ack that found it left some.
 local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]
 if lowest then kept = math.max(kept, tonumber(lowest)) end
 local cut_off = {}
 if kept > first then
-  -- Who is cut off is noted before its messages go: as far as `trim_to` comes.
-  kept = math.min(kept, first + math.min(length, 1000))
+  -- Who is cut off is noted before its messages go: as far as one call comes.
+  local going
+  kept, going = reach(kept)
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', floors, '-inf', '(' .. string.format('%.0f', kept))) do
     local unread = redis.call('ZSCORE', floors, name)
     -- without: members of a subscription that was cut off hear that they are strangers
@@ -88,6 +109,6 @@ if kept > first then
     redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name, 'tag:' .. name)
     cut_off[#cut_off + 1] = name
   end
-  trim_to(kept)
+  trim(going)
 end
 return answer(table.concat(ids, ' ') .. ';' .. table.concat(cut_off, ' '))

@@ -28,7 +28,8 @@ local function pull(topic, messages, floors)
   -- without: a server without memory does not let members read
   redis.call('HDEL', topic, '')
   redis.call('HSET', topic, 'seen:' .. member, now_text, 'lease:' .. member, lease_ms)
-  local calls, published_bytes, tag = unpack(redis.call('HMGET', topic, 'calls', 'bytes', 'tag:' .. subscription))
+  local calls, published_bytes, tag, has_others = unpack(redis.call(
+    'HMGET', topic, 'calls', 'bytes', 'tag:' .. subscription, 'has_others'))
   published_bytes = tonumber(published_bytes or 0)
   local reply = { calls or '0', '0', tag or '' }
   local ids, largest = {}, 1
@@ -36,6 +37,8 @@ local function pull(topic, messages, floors)
     local data = entry[2][2]
     given, bytes, largest = given + 1, bytes + #data, math.max(largest, #data)
     ids[#ids + 1] = entry[1]
+    -- without: an ack takes the number of what another program has added for that of a message
+    if not is_ours(entry) then has_others = redis.call('HSET', topic, 'has_others', '1') end
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = pulled
     reply[#reply + 1] = data
@@ -48,7 +51,10 @@ local function pull(topic, messages, floors)
   --- include: topic/pulled_long_ago, topic/unread
   -- without: a pull that is sent again gives nothing
   if #ids > 0 then redis.call('HSET', topic, 'got:' .. member, call_id .. ' ' .. table.concat(ids, ' ')) end
-  if number_of(at) < last then reply[2] = '1' end
+  local has_more = number_of(at) < last
+  -- without: behind what another program has added, there is always more
+  if has_others then has_more = #redis.call('XRANGE', messages, behind(at), '+', 'COUNT', 1) > 0 end
+  if has_more then reply[2] = '1' end
   return reply
 end
 

@@ -1,7 +1,8 @@
 -- What a topic keeps of itself. Its messages are numbered from 1 without gaps, and each has its number in its id, `<ms>-<number>`, so
 -- that all counting is arithmetic: none is removed but the oldest.
--- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `length`, `number_of`, `behind`, `first`; what other programs
--- hold in these keys has stopped the script.
+-- What another program has added lies between them, and the number in its id says nothing.
+-- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `length`, `number_of`, `is_ours`, `behind`, `first`, which is too low by
+-- what others have added; what other programs hold in these keys has stopped the script.
 local noted_format, noted_last, noted_ms = unpack(redis.call('HMGET', topic, 'format', 'last', 'last_ms'))
 -- Another format than ours refuses every call.
 -- without: an old client writes into a topic of a newer format
@@ -12,5 +13,9 @@ local length = redis.call('XLEN', messages)
 redis.call('ZCARD', floors)
 local first = last - length + 1
 local function number_of(id) return tonumber(string.match(id, '%-(%d+)$')) end
+local function is_ours(entry)
+  local fields = entry[2]
+  return fields[1] == 'd' and fields[3] == 'b' and tonumber(fields[4])
+end
 -- The lowest id behind this one.
 local function behind(id) return string.format('%s-%.0f', string.match(id, '^%d+'), number_of(id) + 1) end
