@@ -64,6 +64,8 @@ if has_others or some_ended then
       --- include: back/reclaim_expired
     end
   end
+  -- without: a job that comes back in the call that takes it seems never to have run
+  some_came_back = true
 end
 --- end
 local settled = flags and table.concat(flags) or ''

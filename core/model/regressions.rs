@@ -299,6 +299,22 @@ fn a_purge_keeps_to_its_cap_across_levels() {
 }
 
 #[test]
+fn a_purge_keeps_to_its_cap_across_what_a_limit_of_a_name_holds_back() {
+    let purge = Step::Purge { who: ME, state: "ready", cap: 3 };
+    // One runs, and what was read behind it is put aside.
+    holds(&[of_mail(1, 0, 0), push_mail(4), reserve(4, MANY_BYTES), push(2), purge.clone(), purge]);
+}
+
+#[test]
+fn a_purge_of_ready_jobs_leaves_one_that_was_rescheduled() {
+    let item = |id| (id, PLAIN, When::Now);
+    let two = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![item(0), item(1)] };
+    let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
+    let purge = Step::Purge { who: ME, state: "ready", cap: 9 };
+    holds(&[two, later, purge, Step::Advance(5), reserve(2, MANY_BYTES)]);
+}
+
+#[test]
 fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
     let other = Who { client: 1, ..ME };
     let item = |who, id| Step::PushUnique {

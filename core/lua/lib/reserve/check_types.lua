@@ -1,5 +1,6 @@
 -- A foreign type under one of our keys stops a reserve before the first write, or jobs would be popped and leased to nobody.
--- Needs: what `call/meta` gives. Gives: `live`, how many jobs there are; `some_stale`: some entries no longer count.
+-- Needs: what `call/meta` gives. Gives: `live`, how many jobs there are; `some_stale`: some entries no longer count; `some_came_back`: jobs
+-- that were handed out before are there.
 
 -- with `local live = 1`: a foreign type under `jobs` fails a reserve by half
 local live = redis.call('HLEN', jobs)
@@ -7,8 +8,8 @@ local live = redis.call('HLEN', jobs)
 redis.call('ZCARD', delayed)
 -- without: a foreign type under `leases` loses the jobs that were popped
 redis.call('HLEN', leases)
--- without: a foreign type under `returned` fails a reserve by half
-redis.call('HLEN', returned)
+-- with `local some_came_back = false`: a foreign type under `returned` fails a reserve by half
+local some_came_back = redis.call('HLEN', returned) > 0
 -- with `local some_stale = false`: a job runs before its new due time, or twice
 local some_stale = tonumber(noted_stale or 0) > 0
 if some_stale then redis.call('HLEN', stale) end

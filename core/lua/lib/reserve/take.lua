@@ -6,7 +6,6 @@
 local READ_CHUNK = 100
 -- So many entries that no longer count go without a look at each.
 local stale_left = 1000
-local some_came_back
 local granted, bytes = 0, 0
 local left_behind = false
 local lease_pairs, ends, granted_texts = {}, {}, {}
@@ -43,7 +42,6 @@ if want > 0 and not paused then
           --- include: reserve/stale_run
         end
         --- include: reserve/read_chunk
-        if some_came_back == nil then some_came_back = redis.call('HLEN', returned) > 0 end
         --- if limited
         if not held then
           redis.call('LTRIM', list, fit, '-1')
