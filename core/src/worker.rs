@@ -55,7 +55,7 @@ pub use builder::WorkerBuilder;
 pub use consumer::{Consumer, Delivery};
 pub use desk::Run;
 pub use engine::Engine;
-pub use event::{AboutJob, EventLevel, FailedJob, Interruption, WorkerEvent};
+pub use event::{AboutJob, BesideJobs, EventLevel, FailedJob, Interruption, WorkerEvent};
 pub use executor::{Ended, Executor, NextRun};
 pub use failure::{Failure, LogErrors};
 pub use handler::{Context, Job};
@@ -179,7 +179,7 @@ impl WorkerSettings {
             client.queue(queue)?.schedules().check_list(owner, list)?;
             let is_served = |wanted: &dyn Fn(&str) -> bool| self.queues.iter().any(|(name, _)| wanted(name));
             let part = format!("{queue}/");
-            if !is_served(&|name| name == queue) && is_served(&|name| name.starts_with(&part)) {
+            if !list.is_empty() && !is_served(&|name| name == queue) && is_served(&|name| name.starts_with(&part)) {
                 return Err(Error::invalid(format!(
                     "this worker serves parts of the queue '{queue}', and the schedules that it brings would go into the queue without \
                      parts, where no worker fires them: give the worker no schedules and no owner, and call `sync` of the \

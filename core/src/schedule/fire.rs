@@ -14,6 +14,9 @@ use crate::value::time::Millis;
 /// The most jobs of one call.
 const MOST_JOBS: usize = 1000;
 
+/// After so many looks in which others were first, what is due is theirs.
+const MOST_IN_VAIN: u32 = 3;
+
 /// What a caller gives as its promise that makes none; 0 is that of one which has made none yet.
 const NO_PROMISE: u64 = 1;
 
@@ -28,6 +31,8 @@ pub(crate) struct Looked {
     pub(crate) next_in: Option<Duration>,
     /// There is more to do at once.
     pub(crate) is_unfinished: bool,
+    /// A schedule was as it was read. Else all that was due has been fired by others meanwhile; if that goes on, it cannot be fired here.
+    pub(crate) has_fired: bool,
 }
 
 impl Part {
@@ -73,6 +78,7 @@ impl Part {
             return Ok(true);
         }
         let FireReply { fired, awaited } = self.run(FireSchedules {}.with([&call]).during("fire")).await?;
+        looked.has_fired |= fired.iter().any(Option::is_some);
         let outcomes = fired.iter().flatten().flatten();
         looked.pushed += outcomes.filter(|outcome| *outcome != "skipped").count() as u64;
         if !awaited.is_empty() {
@@ -82,11 +88,12 @@ impl Part {
     }
 
     pub(super) async fn fire_all_due(&self) -> Result<u64, Error> {
-        let mut pushed = 0;
+        let (mut pushed, mut in_vain) = (0, 0);
         loop {
             let looked = self.fire_some_due(NO_PROMISE).await?;
             pushed += looked.pushed;
-            if !looked.is_unfinished {
+            in_vain = if looked.has_fired { 0 } else { in_vain + 1 };
+            if !looked.is_unfinished || in_vain == MOST_IN_VAIN {
                 return Ok(pushed);
             }
         }

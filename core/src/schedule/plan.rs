@@ -9,6 +9,9 @@ use crate::value::time::Millis;
 /// The first look back for missed slots; each further one looks back eight times as far.
 const LOOK_BACK_MS: u64 = 60_000;
 
+/// So many slots are looked at one after the other.
+const MOST_STEPS: u32 = 1000;
+
 /// What is to be done with a schedule that is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -43,21 +46,49 @@ fn newest(schedule: &Schedule, name: &str, first: Millis, now: Millis, most: usi
     let mut back = LOOK_BACK_MS;
     loop {
         let from = end.get().saturating_sub(back).max(first.get());
-        let mut slots = VecDeque::new();
         // What was stored counts, also where this program's time zones would not have it.
-        let mut slot = if from == first.get() { Some(first) } else { schedule.next_after(Millis::new(from)) };
-        while let Some(due) = slot.filter(|&slot| slot <= now && schedule.fires_at(name, slot) <= now) {
-            if slots.len() == most {
-                slots.pop_front();
-            }
-            slots.push_back(due);
-            slot = schedule.next_after(due);
-        }
+        let slot = if from == first.get() { Some(first) } else { schedule.next_after(Millis::new(from)) };
+        let is_due = |slot: Millis| schedule.fires_at(name, slot) <= now;
+        let slots = newest_until(schedule, &is_due, slot, now, most);
         if slots.len() == most || from == first.get() {
             return slots;
         }
         back = back.saturating_mul(8);
     }
+}
+
+/// The newest slots that are due, from this one until this moment, at most so many. If they are very many, the second half of the time is
+/// looked at first: a pattern may have them all at its beginning, or at its end.
+fn newest_until(
+    schedule: &Schedule,
+    is_due: &impl Fn(Millis) -> bool,
+    mut slot: Option<Millis>,
+    until: Millis,
+    most: usize,
+) -> VecDeque<Millis> {
+    let mut slots = VecDeque::new();
+    let mut steps = 0;
+    while let Some(due) = slot.filter(|&slot| slot <= until && is_due(slot)) {
+        if steps == MOST_STEPS {
+            let middle = Millis::new(due.get() + (until.get() - due.get()) / 2);
+            let mut newest = newest_until(schedule, is_due, schedule.next_after(middle), until, most);
+            if newest.len() < most {
+                slots.extend(newest_until(schedule, is_due, Some(due), middle, most - newest.len()));
+            } else {
+                slots.clear();
+            }
+            slots.append(&mut newest);
+            slots.drain(..slots.len().saturating_sub(most));
+            return slots;
+        }
+        if slots.len() == most {
+            slots.pop_front();
+        }
+        slots.push_back(due);
+        slot = schedule.next_after(due);
+        steps += 1;
+    }
+    slots
 }
 
 #[cfg(test)]

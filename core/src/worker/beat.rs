@@ -1,7 +1,7 @@
 //! Reports to each queue that this worker is alive, and what it runs; and hears of jobs that failed while no hook was called.
 //!
-//! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent, because trouble is reported by the
-//! loop. Each queue by itself: one whose node does not answer must not make the others take this worker for dead.
+//! Beside the fetch loop and the renewal of leases, so that it holds up neither; and silent as long as the
+//! loop reports an outage. Each queue by itself: one whose node does not answer must not make the others take this worker for dead.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -14,7 +14,8 @@ use tokio::time::Instant;
 
 use super::WorkerSettings;
 use super::appetite::Appetite;
-use super::desk::Desk;
+use super::desk::{Beside, Desk};
+use super::event::BesideJobs;
 use crate::operate::{MOST_RUNNING, WorkerInfo};
 use crate::process::host;
 use crate::queue::Part;
@@ -71,19 +72,26 @@ impl Presence {
         let mut next = Instant::now();
         let mut is_news = false;
         let mut appetite = Appetite::default();
+        let mut presence = Beside::of(&desk, self.queues[lane].name(), BesideJobs::Presence);
         loop {
             if Instant::now() >= next {
                 let running = desk.running(lane, MOST_RUNNING, host::now());
                 let info = WorkerInfo { running, ..self.worker.clone() };
-                // An outage is reported by the fetch loop, and the next beat comes by itself.
+                // The next beat comes by itself.
                 let reply = tokio::select! {
                     reply = self.queues[lane].beat(&info, life_ms) => reply,
                     () = &mut over => break,
                 };
                 next = Instant::now() + self.every.mul_f64(0.8 + 0.2 * host::random_fraction());
                 match reply {
-                    Ok(reply) => is_news |= desk.beat_answered(lane, &self.queues[lane], reply),
-                    Err(_) => desk.not_heard(lane),
+                    Ok(reply) => {
+                        presence.worked();
+                        is_news |= desk.beat_answered(lane, &self.queues[lane], reply);
+                    }
+                    Err(error) => {
+                        presence.failed(&error);
+                        desk.not_heard(lane);
+                    }
                 }
             }
             is_news |= desk.look_at_hooks(lane);

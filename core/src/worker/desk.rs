@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 pub(super) use calls::{Step, Want};
-pub(super) use events::Outage;
+pub(super) use events::{Beside, Outage};
 pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;

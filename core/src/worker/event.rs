@@ -40,6 +40,22 @@ pub enum WorkerEvent {
     },
     /// They are stored now.
     SchedulesStored,
+    /// Jobs run, but something beside them fails for seconds; the worker keeps trying. Reported once until it works again.
+    HeldUp {
+        /// The queue's name.
+        queue: String,
+        /// What fails.
+        what: BesideJobs,
+        /// The last error.
+        error: Error,
+    },
+    /// It works again.
+    GoesOn {
+        /// The queue's name.
+        queue: String,
+        /// What works.
+        what: BesideJobs,
+    },
     /// A job's lease was over before the worker could say what became of it: another worker may have run it.
     LeaseLost {
         /// Which job.
@@ -146,6 +162,32 @@ pub enum WorkerEvent {
     },
 }
 
+/// What a worker does for a queue beside running its jobs.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BesideJobs {
+    /// It fires the schedules that are due.
+    Schedules,
+    /// It shows that it is alive, in the list of workers, and hears of jobs that failed where no hooks were called.
+    Presence,
+}
+
+impl BesideJobs {
+    const fn fails(self) -> &'static str {
+        match self {
+            Self::Schedules => "its schedules cannot fire",
+            Self::Presence => "this worker cannot be listed, and hears of no job that failed elsewhere",
+        }
+    }
+
+    const fn works(self) -> &'static str {
+        match self {
+            Self::Schedules => "its schedules fire again",
+            Self::Presence => "this worker is listed again",
+        }
+    }
+}
+
 /// A job in `failed` whose hooks no worker has called yet.
 #[derive(Debug)]
 pub struct FailedJob {
@@ -231,6 +273,8 @@ impl WorkerEvent {
             Self::LeasesLost { queue, .. }
             | Self::DataLost { queue }
             | Self::OutcomesNotStored { queue, .. }
+            | Self::HeldUp { queue, .. }
+            | Self::GoesOn { queue, .. }
             | Self::Trimmed { queue, .. }
             | Self::GivenBack { queue, .. } => Some(queue),
             _ => self.job().map(|job| &*job.queue),
@@ -283,6 +327,10 @@ impl fmt::Display for WorkerEvent {
                 write!(f, "the schedules cannot be stored now, the worker goes on and keeps trying: {error}")
             }
             Self::SchedulesStored => f.write_str("the schedules are stored"),
+            Self::HeldUp { queue, what, error } => {
+                write!(f, "jobs of queue {queue} run, but {}: {error}; the worker keeps trying", what.fails())
+            }
+            Self::GoesOn { queue, what } => write!(f, "queue {queue}: {}", what.works()),
             Self::LeaseLost { job } => {
                 write!(
                     f,

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::desk::Desk;
+use super::desk::{Beside, Desk};
+use super::event::BesideJobs;
 use crate::connection::Backoff;
 use crate::process::{alarm, host};
 use crate::queue::Part;
@@ -31,6 +32,7 @@ async fn keep_time(lane: usize, queue: Part, desk: Arc<Desk>) {
     let mut over = std::pin::pin!(desk.until_over());
     let mut promise = 0;
     let mut backoff = Backoff::default();
+    let mut beside = Beside::of(&desk, queue.name(), BesideJobs::Schedules);
     // Nothing until a beat says that there are schedules.
     let mut look_at: Option<Instant> = None;
     loop {
@@ -59,15 +61,22 @@ async fn keep_time(lane: usize, queue: Part, desk: Arc<Desk>) {
             };
             let looked = match looked {
                 Ok(looked) => looked,
-                // An outage is reported by the fetch loop, which touches no key of schedules.
                 Err(error) if error.is_of_the_server() => {
+                    beside.failed(&error);
                     backoff.rest().await;
                     break Some(Instant::now());
                 }
                 Err(error) => return desk.fails(error),
             };
-            backoff = Backoff::default();
+            beside.worked();
             promise = looked.promised;
+            if looked.has_fired || !looked.is_unfinished {
+                backoff = Backoff::default();
+            }
+            if looked.is_unfinished && !looked.has_fired {
+                // Others were first; or somebody else has written what no call can fire.
+                backoff.rest().await;
+            }
             if !looked.is_unfinished {
                 let wait = looked.next_in.map(|next_in| if promise > 0 { next_in } else { next_in + late() });
                 break wait.map(|wait| Instant::now() + wait);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::meter::Meter;
 use crate::support::{Server, eventually};
-use duly::worker::{Job, Worker, WorkerBuilder, WorkerEvent};
+use duly::worker::{BesideJobs, Job, Worker, WorkerBuilder, WorkerEvent};
 use duly::{Client, ErrorKind, NewJob, Queue, Schedule};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -109,6 +109,36 @@ async fn what_is_wrong_with_the_schedules_ends_a_worker_also_behind_an_outage() 
     assert!(error.to_string().contains("was put by hand"), "{error}");
 }
 
+/// A server may refuse the one and not the other, so the loop that fetches jobs notices nothing.
+#[tokio::test]
+async fn what_is_held_up_beside_the_jobs_is_said_once_and_that_it_goes_on() {
+    let server = Server::start();
+    let (client, queue, events) = (server.client(), server.queue("orders"), Events::default());
+    let worker = with_schedule(&client, &events).lease(Duration::from_secs(1)).build().unwrap();
+    let worker = tokio::spawn(async move { worker.run_until(std::future::pending()).await });
+    eventually("a slot", || async { fired(&queue, "often").await > 0 }).await;
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
+    let of = |wanted: BesideJobs, goes_on: bool| {
+        move |event: &WorkerEvent| match event {
+            WorkerEvent::HeldUp { what, queue, .. } => !goes_on && *what == wanted && queue == "orders",
+            WorkerEvent::GoesOn { what, .. } => goes_on && *what == wanted,
+            _ => false,
+        }
+    };
+    events.until("schedules that are held up", of(BesideJobs::Schedules, false)).await;
+    server.redis_cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    events.until("schedules that fire again", of(BesideJobs::Schedules, true)).await;
+    server.eval("redis.call('SET', 'duly:{orders}:workers', 'foreign') return {}", &[]);
+    events.until("a worker that nobody sees", of(BesideJobs::Presence, false)).await;
+    server.redis_cli(&["DEL", "duly:{orders}:workers"]);
+    events.until("a worker that is seen again", of(BesideJobs::Presence, true)).await;
+    for (what, goes_on) in [(BesideJobs::Schedules, false), (BesideJobs::Schedules, true), (BesideJobs::Presence, true)]
+    {
+        assert_eq!(events.count(of(what, goes_on)), 1, "{what:?} {goes_on}");
+    }
+    worker.abort();
+}
+
 #[tokio::test]
 async fn schedules_that_cannot_be_are_refused_when_the_worker_is_built() {
     let server = Server::start();
@@ -120,6 +150,8 @@ async fn schedules_that_cannot_be_are_refused_when_the_worker_is_built() {
     let nightly = || [("nightly".to_owned(), every(200))];
     let parts = of_parts().schedules("shop", "reports", nightly()).build().err().unwrap();
     assert!(parts.to_string().contains("serves parts of the queue 'reports'"), "{parts}");
+    // Who brings none is not concerned.
+    assert!(of_parts().schedules("shop", "reports", []).build().is_ok());
     assert!(of_parts().queue("reports", 1).schedules("shop", "reports", nightly()).build().is_ok());
     assert!(of_parts().schedules("shop", "elsewhere", nightly()).build().is_ok());
 }

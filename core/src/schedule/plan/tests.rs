@@ -96,3 +96,32 @@ proptest! {
         prop_assert_eq!(fired, expected);
     }
 }
+
+/// All its slots lie at the beginning of the time that is looked back: each second of a January.
+#[test]
+fn slots_of_long_ago_are_found_without_a_look_at_all_that_are_there() {
+    let schedule = Schedule::cron("* * * * 1 *", NewJob::new(&1).unwrap()).unwrap().catch_up(CatchUp::All(3));
+    let (first, last) = (1_577_836_800, 1_580_515_199);
+    let steps = std::cell::Cell::new(0);
+    let is_due = |_: Millis| {
+        steps.set(steps.get() + 1);
+        true
+    };
+    let (from, until) = (Some(Millis::from_secs(first)), Millis::from_secs(first + 300 * 86400));
+    let slots: Vec<Millis> = newest_until(&schedule, &is_due, from, until, 3).into();
+    assert_eq!(slots, secs(&[last - 2, last - 1, last]));
+    assert!(steps.get() < 40 * MOST_STEPS, "{}", steps.get());
+}
+
+proptest! {
+    #[test]
+    fn any_look_finds_the_newest_that_are_due(seconds in 1_u64..5, count in 1_u64..6000, most in 1_usize..2500, now in 0_u64..30_000) {
+        let schedule = every(seconds);
+        let until = Millis::from_secs(now);
+        let is_due = |slot: Millis| slot.get() <= seconds * count * 1000;
+        let all = (1..).map(|at| Millis::from_secs(at * seconds)).take_while(|&slot| slot <= until && is_due(slot));
+        let all: Vec<Millis> = all.collect();
+        let found = newest_until(&schedule, &is_due, Some(Millis::from_secs(seconds)), until, most);
+        prop_assert_eq!(found, &all[all.len().saturating_sub(most)..]);
+    }
+}

@@ -9,10 +9,13 @@ use super::{Desk, Phase, State};
 use crate::queue::{ClientEvent, Listener};
 use crate::value::error::Error;
 use crate::value::time::LONGEST_WAIT;
-use crate::worker::event::WorkerEvent;
+use crate::worker::event::{BesideJobs, WorkerEvent};
 
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
+
+/// For how long something beside the jobs fails before it is said: less than the time between a beat and the next but one.
+const HELD_UP: Duration = Duration::from_secs(5);
 
 /// Events that its owner has not read yet.
 #[derive(Default)]
@@ -105,6 +108,42 @@ impl Drop for Outage<'_> {
         {
             state.trouble.recovered_at = Some(Instant::now());
             state.report(WorkerEvent::Recovered { after: since.elapsed() }, self.desk);
+        }
+    }
+}
+
+/// Something that is tried again and again beside the jobs. Its failures are said if it fails for long though the loop's calls do not:
+/// a server may refuse it alone, as it may have no memory for it, or hold something else under its key.
+pub(in crate::worker) struct Beside<'a> {
+    desk: &'a Desk,
+    queue: &'a str,
+    what: BesideJobs,
+    fails_since: Option<Instant>,
+    is_reported: bool,
+}
+
+impl<'a> Beside<'a> {
+    pub(in crate::worker) fn of(desk: &'a Desk, queue: &'a str, what: BesideJobs) -> Self {
+        Self { desk, queue, what, fails_since: None, is_reported: false }
+    }
+
+    pub(in crate::worker) fn failed(&mut self, error: &Error) {
+        if self.is_reported {
+            return;
+        }
+        if self.desk.lock().trouble.since.is_some() {
+            // The outage is reported.
+            self.fails_since = None;
+        } else if self.fails_since.get_or_insert_with(Instant::now).elapsed() >= HELD_UP {
+            self.is_reported = true;
+            self.desk.tell(WorkerEvent::HeldUp { queue: self.queue.to_owned(), what: self.what, error: error.clone() });
+        }
+    }
+
+    pub(in crate::worker) fn worked(&mut self) {
+        self.fails_since = None;
+        if mem::take(&mut self.is_reported) {
+            self.desk.tell(WorkerEvent::GoesOn { queue: self.queue.to_owned(), what: self.what });
         }
     }
 }
