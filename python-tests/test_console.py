@@ -154,8 +154,36 @@ def test_failed_jobs_run_again_and_are_removed(duly_command: Command, orders: du
     status, _, err = duly_command("purge", "orders", "ready")
     assert (status, orders.counts().ready) == (2, 3), err
     assert duly_command("purge", "orders", "ready", "-y")[1] == "3 ready jobs of orders are removed\n"
-    assert duly_command("delete", "orders")[1] == "the queue orders is removed\n"
+    assert duly_command("purge", "orders", "ready") == (0, "0 ready jobs of orders are removed\n", "")
+    # Its limits would go with it.
+    assert duly_command("delete", "orders")[0] == 2
+    assert duly_command("delete", "orders", "--yes")[1] == "the queue orders is removed\n"
     assert duly_command("queues")[1] == "no queue was used under this prefix\n"
+
+
+def test_a_failed_job_that_cannot_run_again_is_no_success(duly_command: Command, orders: duly.Queue) -> None:
+    orders.push(1, id="a", key="k")
+    job = orders.reserve()
+    assert job is not None
+    job.fail("no", final=True)
+    orders.push(2, id="b", key="k")
+    status, out, err = duly_command("requeue", "orders", "--all", "--yes")
+    assert (status, out) == (1, "0 of 1 failed jobs are ready again\n")
+    assert "other jobs have their keys" in err
+
+
+def test_a_queue_that_cannot_be_read_hides_no_other(
+    duly_command: Command, client: duly.Client, server: Server, prefix: str
+) -> None:
+    for name in ("a", "b", "c"):
+        client.queue(name).push(1)
+    until(lambda: len(client.queues().queues) == 3, "they are not listed")
+    server.cli("DEL", f"{prefix}{{b}}:ready:5")
+    server.cli("SET", f"{prefix}{{b}}:ready:5", "foreign")
+    for command in ("queues", "counts"):
+        status, out, err = duly_command(command)
+        assert (status, len(out.splitlines())) == (1, 3 if command == "queues" else 2), out
+        assert f"{prefix}{{b}}:ready:5" in err
 
 
 def test_queues_are_paused_limited_and_audited(
@@ -173,6 +201,8 @@ def test_queues_are_paused_limited_and_audited(
         ["(the", "whole", "queue)", "5", "-"],
         ["mail.send", "2", "100", "in", "60", "s"],
     ]
+    duly_command("limits", "orders", "--name", "mail.send", "--rate", "100/.5s")
+    assert "100 in 0.5 s" in duly_command("limits", "orders")[1]
     duly_command("limits", "orders", "--name", "mail.send", "--rate", "none", "--concurrency", "none")
     assert json.loads(duly_command("limits", "orders", "--json")[1]) == [{"name": None, "concurrency": 5, "rate": None}]
     assert duly_command("workers", "orders")[1] == "no worker serves orders\n"
@@ -195,8 +225,15 @@ def test_schedules_are_shown_and_acted_on(duly_command: Command, orders: duly.Qu
     assert duly_command("schedules", "orders", "daily", "--pause")[1] == "daily is paused\n"
     assert duly_command("schedules", "orders", "daily")[1].splitlines()[1].endswith("paused")
     assert duly_command("schedules", "orders", "daily", "--resume")[1] == "daily fires again\n"
+    for act in ("pause", "resume"):
+        done = json.loads(duly_command("schedules", "orders", "daily", f"--{act}", "--json")[1])
+        assert done == {"name": "daily", "done": f"{act}d"}
     shown = json.loads(duly_command("schedules", "orders", "daily", "--json")[1])
     assert len(shown["next_slots"]) == 5
+    ran = json.loads(duly_command("schedules", "orders", "daily", "--run-now", "--json")[1])
+    assert ran["name"] == "daily"
+    assert orders.find(ran["job"]) is not None
+    orders.cancel(ran["job"])
     job = orders.find(duly_command("schedules", "orders", "daily", "--run-now")[1].strip())
     assert job is not None
     assert job.name == "report"

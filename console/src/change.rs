@@ -74,8 +74,13 @@ impl Requeue {
             if failed > 0 && !self.yes.agrees(&question, &mut output)? {
                 return Ok(FAILED);
             }
-            let requeued = queue.requeue_all().await?;
+            // What fails meanwhile was not asked for.
+            let requeued = if failed == 0 { 0 } else { queue.requeue_all().await? };
             output.line(&format!("{requeued} of {failed} failed jobs are ready again"));
+            if requeued < failed {
+                output.complain("the others stay in failed: other jobs have their keys, or somebody else was first");
+                return Ok(FAILED);
+            }
             return Ok(DONE);
         }
         let mut status = DONE;
@@ -143,7 +148,8 @@ impl Purge {
         if count > 0 && !self.yes.agrees(&question, &mut output)? {
             return Ok(FAILED);
         }
-        let removed = queue.purge(state).await?;
+        // What comes meanwhile was not asked for.
+        let removed = if count == 0 { 0 } else { queue.purge(state).await? };
         output.line(&format!("{removed} {} jobs of {name} are removed", state.as_str()));
         Ok(DONE)
     }

@@ -64,7 +64,8 @@ fn rate(text: &str) -> Result<Limit<Rate>, String> {
     }
     let wrong = || "a rate is such as 100/1s or 5/10m, or none".to_owned();
     let (jobs, per) = text.split_once('/').ok_or_else(wrong)?;
-    let per = if per.starts_with(|first: char| first.is_ascii_digit()) { per.to_owned() } else { format!("1{per}") };
+    let per =
+        if per.starts_with(|first: char| first.is_ascii_alphabetic()) { format!("1{per}") } else { per.to_owned() };
     Ok(Limit::Is(Rate { jobs: jobs.parse().map_err(|_| wrong())?, per: crate::when::span(&per).map_err(|_| wrong())? }))
 }
 

@@ -1,7 +1,7 @@
 //! `duly queues`, `duly counts` and `duly delete`.
 
 use clap::Args;
-use duly::{Counts as CountsOf, Error};
+use duly::{Counts as CountsOf, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::confirm::Yes;
@@ -21,9 +21,17 @@ pub(crate) struct Queues {
 impl Queues {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let client = self.target.client()?;
-        let (mut rows, mut values) = (Vec::new(), Vec::new());
+        let (mut rows, mut values, mut status) = (Vec::new(), Vec::new(), DONE);
         for queue in all(&client).await? {
-            let counts = open(&client, &queue.name, queue.partitions)?.counts().await?;
+            let counts = match open(&client, &queue.name, queue.partitions)?.counts().await {
+                Ok(counts) => counts,
+                Err(error) if is_of_one_queue(&error) => {
+                    output.complain(&error.to_string());
+                    status = FAILED;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let partitions = Some(queue.partitions).filter(|count| *count > 0).map(|count| count.to_string());
             let numbers = [counts.delayed, counts.ready, counts.reserved, counts.failed].map(|count| count.to_string());
             let oldest = or_dash(counts.oldest_ready_age.map(span));
@@ -40,7 +48,7 @@ impl Queues {
         }
         if self.shown.json {
             output.json(&values)?;
-        } else if rows.is_empty() {
+        } else if rows.is_empty() && status == DONE {
             output.line("no queue was used under this prefix");
         } else {
             let headings = [
@@ -56,7 +64,7 @@ impl Queues {
             ];
             output.table(&headings, rows);
         }
-        Ok(DONE)
+        Ok(status)
     }
 }
 
@@ -85,9 +93,17 @@ impl Counts {
         if queues.is_empty() {
             queues = listed.into_iter().map(|queue| (queue.name, queue.partitions)).collect();
         }
-        let mut values = Vec::new();
+        let (mut values, mut status) = (Vec::new(), DONE);
         for (name, partitions) in queues {
-            let counts = open(&client, &name, partitions)?.counts().await?;
+            let counts = match open(&client, &name, partitions)?.counts().await {
+                Ok(counts) => counts,
+                Err(error) if is_of_one_queue(&error) => {
+                    output.complain(&error.to_string());
+                    status = FAILED;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if self.shown.json {
                 values.push(value_of(&name, &counts));
                 continue;
@@ -102,8 +118,13 @@ impl Counts {
         if self.shown.json {
             output.json(&values)?;
         }
-        Ok(DONE)
+        Ok(status)
     }
+}
+
+/// Others can be shown: somebody else has written under the keys of this one, or a newer version has.
+fn is_of_one_queue(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew)
 }
 
 fn value_of(name: &str, counts: &CountsOf) -> Value {
@@ -141,11 +162,9 @@ impl Delete {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let queue = self.one.open().await?;
         let name = &self.one.queue;
-        if self.jobs > 0 {
-            let question = format!("Remove the queue {name} with its {} jobs?", self.jobs);
-            if !self.yes.agrees(&question, &mut output)? {
-                return Ok(FAILED);
-            }
+        let question = format!("Remove the queue {name} with its {} jobs, its limits and its schedules?", self.jobs);
+        if !self.yes.agrees(&question, &mut output)? {
+            return Ok(FAILED);
         }
         queue.delete(self.jobs).await?;
         output.line(&format!("the queue {name} is removed"));

@@ -9,8 +9,8 @@ use crate::show::{Shown, moment, or_dash, printable, span};
 use crate::target::One;
 use crate::{DONE, FAILED, Output};
 
-/// How many are shown.
-const MOST: usize = 1000;
+/// How many are asked for with one call.
+const A_PAGE: usize = 1000;
 /// How many of the next slots of one.
 const NEXT_SLOTS: usize = 5;
 
@@ -51,7 +51,15 @@ impl Schedules {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let schedules = self.one.open().await?.schedules();
         let Some(name) = &self.name else {
-            let all = schedules.list(0, MOST).await?;
+            let mut all = Vec::new();
+            loop {
+                let page = schedules.list(all.len(), A_PAGE).await?;
+                let is_last = page.len() < A_PAGE;
+                all.extend(page);
+                if is_last {
+                    break;
+                }
+            }
             if self.shown.json {
                 output.json(&all.iter().map(value_of).collect::<Vec<_>>())?;
             } else if all.is_empty() {
@@ -63,25 +71,36 @@ impl Schedules {
             return Ok(DONE);
         };
         let shown = printable(name);
-        let done = if self.act.run_now {
+        let (is_done, (done, words)) = if self.act.run_now {
             let id = schedules.run_now(name).await?;
-            output.line(&id);
+            if self.shown.json {
+                output.json(&json!({"name": name, "job": id}))?;
+            } else {
+                output.line(&id);
+            }
             return Ok(DONE);
         } else if self.act.pause {
-            schedules.pause(name).await?.then_some("is paused")
+            (schedules.pause(name).await?, ("paused", "is paused"))
         } else if self.act.resume {
-            schedules.resume(name).await?.then_some("fires again")
+            (schedules.resume(name).await?, ("resumed", "fires again"))
         } else if self.act.remove {
             if !self.yes.agrees(&format!("Remove the schedule {shown}?"), &mut output)? {
                 return Ok(FAILED);
             }
-            schedules.remove(name).await?.then_some("is removed")
+            (schedules.remove(name).await?, ("removed", "is removed"))
         } else {
             let Some(view) = schedules.get(name).await? else { return Err(no_such(name)) };
             self.show(&view, &mut output)?;
             return Ok(DONE);
         };
-        output.line(&format!("{shown} {}", done.ok_or_else(|| no_such(name))?));
+        if !is_done {
+            return Err(no_such(name));
+        }
+        if self.shown.json {
+            output.json(&json!({"name": name, "done": done}))?;
+        } else {
+            output.line(&format!("{shown} {words}"));
+        }
         Ok(DONE)
     }
 
