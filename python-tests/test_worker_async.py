@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
+import sys
 import threading
 
 import duly
@@ -108,3 +110,29 @@ def test_context_variables_do_not_leak_from_run_to_run(client: duly.Client, queu
     with running(worker):
         until(lambda: len(seen) == 5, "jobs are left")
     assert seen == [0] * 5
+
+
+def test_an_exception_that_comes_late_to_a_thread_loses_no_executor(client: duly.Client, queue: duly.Queue) -> None:
+    """As libraries raise it that end what takes too long: the handler had ended, and the thread waited."""
+    worker = duly.Worker(client, ["q"], concurrency=1)
+    threads: list[int] = []
+
+    @worker.on("plain")
+    def plain(_job: duly.Job) -> None:
+        threads.append(threading.get_ident())
+
+    @worker.on("coroutine")
+    async def coroutine(_job: duly.Job) -> None:
+        def waits() -> bool:
+            return sys._current_frames()[threads[-1]].f_code.co_name == "_serve"
+
+        await asyncio.to_thread(until, waits, "the thread does not wait")
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threads[-1]), ctypes.py_object(ValueError))
+
+    for _ in range(3):
+        queue.push(None, name="plain")
+        queue.push(None, name="coroutine")
+    queue.push(None, name="plain")
+    with running(worker) as reports:
+        until(lambda: empty(queue), "jobs are left")
+    assert reports[0].acked == 7

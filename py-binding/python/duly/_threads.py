@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from contextvars import copy_context
+from itertools import islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -80,15 +81,20 @@ class Threads:
     def _serve(self, seat: _Seat) -> None:
         quick, runs = self._quick, self._runs
         set_running, reset_running = running.set, running.reset
+        taken = iter(self._free.get, object())
         while True:
             job: Job | None = None
             if seat.executor is None:
                 if os.getpid() != self._pid:
                     return  # a child that a handler forked, and that came back from it: the engine is the parent's
-                given = self._free.get()
+                if not seat.given:
+                    # One call for both: an exception that somebody set in this thread is raised behind it.
+                    seat.given.extend(islice(taken, 1))
+                given = seat.given[0]
                 if given is None:
                     return
                 seat.executor, job = given
+                seat.given.clear()
             executor = seat.executor
             if job is None or not executor.enter():
                 job = executor.next()
@@ -145,7 +151,9 @@ class Threads:
 class _Seat:
     """The executor that a thread has just now."""
 
-    __slots__ = ("executor",)
+    __slots__ = ("executor", "given")
 
     def __init__(self) -> None:
         self.executor: Executor | None = None
+        self.given: list[Given | None] = []
+        """What was taken for it, until it has it."""
