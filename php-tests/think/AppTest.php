@@ -132,6 +132,76 @@ final class AppTest extends ThinkTestCase
         self::assertSame([2, 3], $pushed);
     }
 
+    public function testATransactionThatIsNotTheOneThatCommitsIsRefused(): void
+    {
+        $this->app->evaluate('
+            use think\facade\Db;
+            $insert = fn (int $id) => Db::table("orders")->insert(["id" => $id]);
+            $push = fn (int $order) => duly()->afterCommit(fn () => duly()->push($order));
+            $runs = [
+                function () use ($insert, $push) {
+                    $push(1);
+                    $insert(1);
+                    Db::startTrans();
+                    $insert(2);
+                },
+                function () use ($insert, $push) {
+                    $push(2);
+                    $insert(3);
+                    Db::rollback();
+                },
+                function () use ($insert, $push) {
+                    $push(3);
+                    $insert(4);
+                    Db::connect()->getPdo()->rollBack();
+                },
+                function () use ($insert, $push) {
+                    try {
+                        duly()->transaction(function () use ($insert, $push) {
+                            $push(4);
+                            $insert(5);
+                            Db::rollback();
+                        });
+                    } catch (LogicException) {
+                    }
+                },
+            ];
+            foreach ($runs as $run) {
+                try {
+                    duly()->transaction($run);
+                    note("committed");
+                } catch (LogicException $error) {
+                    note(strstr($error->getMessage(), "has"));
+                }
+            }
+            // Whatever it was, the next one is a transaction again.
+            duly()->transaction(function () use ($insert, $push) {
+                $push(9);
+                $insert(9);
+            });
+            note(json_encode(Db::table("orders")->order("id")->column("id")));
+        ');
+        $ended = 'has ended the transaction, which is to be left to duly()->transaction()';
+        $begun = 'has begun another transaction and not ended it; all is rolled back';
+        self::assertSame([$begun, $ended, $ended, $ended, '[9]'], $this->app->notes());
+        self::assertSame([9], array_map(static fn ($job): mixed => $job->data(), $this->queue->peek('ready')));
+    }
+
+    public function testATransactionOfAFiberThatIsDestroyedMakesNoLaterCallWait(): void
+    {
+        $this->app->evaluate('
+            $fiber = new Fiber(fn () => duly()->transaction(function () {
+                duly()->afterCommit(fn () => duly()->push(1));
+                Fiber::suspend();
+            }));
+            $fiber->start();
+            unset($fiber);
+            think\facade\Db::rollback();
+            duly()->afterCommit(fn () => duly()->push(2));
+        ');
+        self::assertSame([2], array_map(static fn ($job): mixed => $job->data(), $this->queue->peek('ready')));
+    }
+
     public function testWhatIsToWaitForATransactionThatDulyDoesNotKnowIsRefused(): void
     {
         $this->app->evaluate('

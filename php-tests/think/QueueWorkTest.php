@@ -53,6 +53,27 @@ final class QueueWorkTest extends ThinkTestCase
         self::assertLessThan(1.0, $late, 'it waits for the job, and not for its sleep of three seconds');
     }
 
+    public function testAJobWhoseTimeoutIsNoNumberFailsAlone(): void
+    {
+        // As another program may push it.
+        $this->queue->push(raw: '{"job":"Close","maxTries":3,"timeout":"soon","data":{"order":1}}', name: 'Close');
+        $this->app->evaluate('
+            use think\facade\Queue;
+            $ago = new DateInterval("PT1S");
+            $ago->invert = 1;
+            Queue::later($ago, "Close", ["order" => 2, "do" => ["delete"]]);
+        ');
+        foreach (['queue:work', 'duly:work'] as $at => $command) {
+            $work = $this->start($command);
+            Server::until(fn (): bool => $this->queue->counts()->failed === $at + 1, 'it is not in failed');
+            $at === 0 && $this->app->hear('ran 2');
+            $work->signal(SIGTERM);
+            self::assertSame(0, $work->end());
+            $this->queue->push(raw: '{"job":"Close","maxTries":3,"timeout":[],"data":{"order":3}}', name: 'Close');
+        }
+        self::assertStringContainsString('is no number', $this->queue->peek('failed')[0]->error);
+    }
+
     public function testThinkQueueDecidesAboutRetries(): void
     {
         $this->app->evaluate('

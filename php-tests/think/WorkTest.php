@@ -162,7 +162,7 @@ final class WorkTest extends ThinkTestCase
     }
 
     /** @dataProvider endsOfAnOpenTransaction */
-    public function testATransactionThatARunLeavesOpenTakesNoRowOfOthersWithIt(string $how): void
+    public function testATransactionThatARunLeavesOpenTakesNoRowOfOthersWithIt(string $how, string $command): void
     {
         $this->app->write('app/job/Books.php', '<?php
             namespace app\job;
@@ -195,6 +195,21 @@ final class WorkTest extends ThinkTestCase
                 public function failed(array $data): void
                 {
                     Db::table("orders")->insert(["id" => $data["order"] + 10]);
+                    Db::startTrans();
+                    Db::table("orders")->insert(["id" => $data["order"] + 20]);
+                }
+            }
+        ');
+        $this->app->write('app/job/Whole.php', '<?php
+            namespace app\job;
+            class Whole
+            {
+                public function __construct(private int $order, private string $how)
+                {
+                }
+                public function handle(): void
+                {
+                    (new Books())->handle($this->order, $this->how);
                 }
             }
         ');
@@ -203,26 +218,67 @@ final class WorkTest extends ThinkTestCase
         }
         $this->app->evaluate("foreach (['{$how}', 'commits'] as \$order => \$how) {
             think\\facade\\Queue::push('Books', ['order' => \$order + 2, 'how' => \$how]);
+            think\\facade\\Queue::push(new app\\job\\Whole(\$order + 4, \$how));
         }");
-        $work = $this->start('duly:work', '--tries=1', '--timeout=1');
-        $this->app->hear('books 3');
+        $work = $this->start($command, '--tries=1', '--timeout=1');
+        $this->app->hear('books 5');
         Server::until(fn (): bool => $this->queue->counts()->reserved === 0, 'they do not end');
         $work->signal(SIGTERM);
         self::assertSame(0, $work->end());
         $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->order("id")->column("id"));');
         // What is written about the failure stays.
-        self::assertSame($how === 'throws' ? '[1,3,10,12]' : '[1,3,10]', $rows);
+        self::assertSame($how === 'hangs' ? '[1,3,5,10]' : '[1,3,5,10,12]', $rows);
         $kept = $this->app->evaluate('echo count(app("queue.failer")->all());');
-        self::assertSame($how === 'throws' ? '1' : '0', $kept);
-        $left = substr_count($this->app->log(), 'left a transaction of the database sqlite open');
-        self::assertGreaterThanOrEqual(2, $left);
-        self::assertGreaterThanOrEqual(1, $this->queue->counts()->failed);
+        // think-queue has no row of the one that another program pushed, where duly runs it.
+        $all = $command === 'duly:work' ? '2' : '3';
+        self::assertSame($how === 'hangs' ? '0' : $all, $kept);
+        $log = $this->app->log();
+        self::assertGreaterThanOrEqual(3, substr_count($log, 'left a transaction of the database sqlite open'));
+        self::assertStringNotContainsString('the last job left', $log);
+        self::assertSame($how === 'hangs' ? 1 : 3, $this->queue->counts()->failed);
     }
 
-    /** @return array<string, array{string}> */
+    /** Or the job would be gone and its rows, too, if the commit fails. */
+    public function testADeleteWithinATransactionHoldsWhenThatHasEnded(): void
+    {
+        $this->app->write('app/job/Pays.php', '<?php
+            namespace app\job;
+            use think\facade\Db;
+            class Pays
+            {
+                public function fire(\think\queue\Job $job, array $data): void
+                {
+                    Db::startTrans();
+                    Db::table("orders")->insert(["id" => $data["order"]]);
+                    $job->delete();
+                    note(json_encode([$job->isDeleted(), duly()->counts()->reserved]));
+                    $data["how"] === "commits" ? Db::commit() : Db::rollback();
+                    if ($data["how"] === "throws") {
+                        throw new \DomainException("no");
+                    }
+                }
+            }
+        ');
+        $this->app->evaluate("foreach (['commits', 'throws'] as \$order => \$how) {
+            think\\facade\\Queue::push('Pays', ['order' => \$order, 'how' => \$how]);
+        }");
+        $this->start('duly:work', '--tries=1');
+        Server::until(fn (): bool => ($this->totals()['acked'] ?? 0) === 2, 'they are not done');
+        self::assertSame(['[true,1]', '[true,1]'], $this->app->notes());
+        $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->column("id"));');
+        self::assertSame('[0]', $rows);
+    }
+
+    /** @return array<string, array{string, string}> */
     public static function endsOfAnOpenTransaction(): array
     {
-        return ['an interruption' => ['hangs'], 'a TypeError' => ['throws'], 'no commit' => ['forgets']];
+        return [
+            'an interruption' => ['hangs', 'duly:work'],
+            'a TypeError' => ['throws', 'duly:work'],
+            'no commit' => ['forgets', 'duly:work'],
+            "a TypeError under think-queue's worker" => ['throws', 'queue:work'],
+            "no commit under think-queue's worker" => ['forgets', 'queue:work'],
+        ];
     }
 
     public function testQueueRetryFindsTheConnectionWhateverItsNameIs(): void

@@ -79,6 +79,6 @@ return [
     'think\Log' => ['record' => 'msg, type?, context?, lazy?'],
     'think\Cache' => ['store' => 'name?'],
     'think\exception\Handle' => ['report' => 'exception', 'isIgnoreReport' => 'exception'],
-    'think\db\PDOConnection' => ['transaction' => 'callback', 'getPdo' => '', 'close' => ''],
+    'think\db\PDOConnection' => ['transaction' => 'callback', 'rollback' => '', 'getPdo' => '', 'close' => ''],
     'think\DbManager' => ['connect' => 'name?, force?', 'getInstance' => ''],
 ];

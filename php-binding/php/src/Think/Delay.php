@@ -28,7 +28,7 @@ final class Delay
     {
         return match (true) {
             $delay instanceof \DateTimeInterface => ['at' => $delay],
-            $delay instanceof \DateInterval => ['delay' => $delay],
+            $delay instanceof \DateInterval && $delay->invert === 0 => ['delay' => $delay],
             default => ['delay' => self::seconds($delay)],
         };
     }

@@ -26,8 +26,12 @@ final class Job extends \think\queue\Job
     private bool $isFinal = false;
     /** Whether its worker has interrupted it: what becomes of it is decided, as if the process had been killed. */
     private bool $isInterrupted = false;
-    /** Whether its handler runs just now. */
+    /** Whether its handler, or what that has for a failure, runs just now. */
     private bool $isRunning = false;
+    /** Whether it was deleted within a transaction: it is done when its handler has returned and left none open. */
+    private bool $isDoneAtEnd = false;
+    /** Whether a handler runs it by a worker of its own: transactions that were open before are that handler's. */
+    private bool $isInner;
     /** @var array<string, mixed> */
     private array $payload;
     /** Whether think-queue pushed it. */
@@ -47,6 +51,7 @@ final class Job extends \think\queue\Job
         $data = $reserved->data();
         $this->isOfThinkQueue = Payload::isOf($data, $reserved);
         $this->payload = Payload::decoded($data, $reserved);
+        $this->isInner = OpenTransactions::areThere($app);
     }
 
     /**
@@ -73,11 +78,19 @@ final class Job extends \think\queue\Job
         return Payload::of($this->reserved);
     }
 
-    /** The job is done. think-queue deletes a failed job, too, just before it tells why: that waits for the reason. */
+    /**
+     * The job is done; within a transaction of the database, when its handler has returned. think-queue deletes a
+     * failed job, too, just before it tells why: that waits for the reason.
+     */
     public function delete(): void
     {
         parent::delete();
-        if (!$this->hasFailed()) {
+        if ($this->hasFailed()) {
+            return;
+        }
+        if ($this->isRunning && OpenTransactions::areThere($this->app)) {
+            $this->isDoneAtEnd = true;
+        } else {
             $this->reserved->ack();
         }
     }
@@ -85,9 +98,14 @@ final class Job extends \think\queue\Job
     /** @param \Throwable $e */
     public function failed($e): void
     {
+        $wasRunning = $this->isRunning;
+        $this->isRunning = true;
         try {
             parent::failed($e);
         } finally {
+            $this->isRunning = $wasRunning;
+            // Or think-queue's row of the failure would be rolled back with what the hook left open.
+            $this->endTransactions();
             $this->reserved->fail($e, final: true);
         }
     }
@@ -141,9 +159,10 @@ final class Job extends \think\queue\Job
     public function fire(): void
     {
         $owner = getmypid();
-        $hasReturned = false;
+        $hasReturned = $leftOpen = false;
         $this->isRunning = true;
         try {
+            $this->hasTimeout() || throw new Fail('the timeout of its payload is no number of seconds');
             $handler = $this->getResolvedJob();
             [, $method] = $this->getParsedJob();
             if (method_exists($handler, $method)) {
@@ -171,8 +190,23 @@ final class Job extends \think\queue\Job
                 $this->endForked();
             }
             // Now, or what think-queue writes about the failure would be rolled back with what the handler left open.
-            $hasReturned || OpenTransactions::end($this->app, fn (): string => Failures::job($this->reserved));
+            $leftOpen = $this->endTransactions();
+            if ($this->isDoneAtEnd && $leftOpen) {
+                $this->deleted = false;
+            } elseif ($this->isDoneAtEnd && !$this->isInterrupted) {
+                $this->reserved->ack();
+            }
+            $this->isDoneAtEnd = false;
         }
+        if ($leftOpen && $hasReturned && !$this->reserved->settled) {
+            throw new \LogicException('the handler has left a transaction open, which is rolled back');
+        }
+    }
+
+    private function endTransactions(): bool
+    {
+        return !$this->isRunning && !$this->isInner
+            && OpenTransactions::end($this->app, fn (): string => Failures::job($this->reserved));
     }
 
     /** A process that the handler has forked, and that comes back from it: the job is its parent's. */
@@ -181,6 +215,22 @@ final class Job extends \think\queue\Job
         $named = Failures::job($this->reserved);
         $this->app->log->record("duly: a process that the handler of {$named} has forked ends: it came back", 'error');
         exit(255); // as PHP does when nobody catches an exception
+    }
+
+    /**
+     * What is no number would end each worker, which gives it to its alarm before it runs the job.
+     *
+     * @return int|null seconds
+     */
+    public function timeout()
+    {
+        return $this->hasTimeout() ? parent::timeout() : null;
+    }
+
+    private function hasTimeout(): bool
+    {
+        $timeout = $this->payload('timeout') ?? 0;
+        return is_bool($timeout) || is_numeric($timeout) && (float) $timeout < PHP_INT_MAX;
     }
 
     /** @return int|null */

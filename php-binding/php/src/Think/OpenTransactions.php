@@ -40,6 +40,17 @@ final class OpenTransactions
         return $found;
     }
 
+    /** Whether there are any. */
+    public static function areThere(App $app): bool
+    {
+        foreach ($app->exists('db') ? $app->db->getInstance() : [] as $connection) {
+            if ($connection instanceof PDOConnection && self::isOpen($connection)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** How many of them are in one another, as think-orm counts. */
     public static function depth(PDOConnection $connection): int
     {
@@ -52,7 +63,8 @@ final class OpenTransactions
         return self::depth($connection) > 0 || self::isBegun($connection);
     }
 
-    private static function isBegun(PDOConnection $connection): bool
+    /** Whether the database knows of one. */
+    public static function isBegun(PDOConnection $connection): bool
     {
         $pdo = $connection->getPdo();
         return $pdo instanceof \PDO && $pdo->inTransaction();

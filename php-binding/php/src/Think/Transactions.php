@@ -17,7 +17,7 @@ use think\db\PDOConnection;
  */
 final class Transactions
 {
-    /** @var list<array{object, list<callable(): mixed>}> those that are open, of any database, and what waits for each */
+    /** @var array<int, array{object, list<callable(): mixed>}> those that are open, of any database, and what waits for each */
     private array $open = [];
 
     public function __construct(private App $app)
@@ -50,13 +50,18 @@ final class Transactions
         $database = $this->app->db->connect($connection);
         $this->refuseOthers($database);
         $this->open[] = [$database, []];
+        $ours = array_key_last($this->open);
         try {
-            $result = $database->transaction($run);
-        } catch (\Throwable $error) {
-            array_pop($this->open);
-            throw $error;
+            $result = $database->transaction(function (mixed ...$given) use ($run, $database): mixed {
+                $result = $run(...$given);
+                $this->refuseAnEnd($database);
+                return $result;
+            });
+            $calls = $this->open[$ours][1];
+        } finally {
+            // Also if this runs in a Fiber that is destroyed.
+            unset($this->open[$ours]);
         }
-        [, $calls] = array_pop($this->open);
         $around = $this->of($database);
         $outer = array_key_last($around);
         if ($outer === null) {
@@ -66,6 +71,25 @@ final class Transactions
             array_push($this->open[$outer][1], ...$calls);
         }
         return $result;
+    }
+
+    /** What has begun another transaction and not ended it, or ended ours: the commit that follows would commit nothing. */
+    private function refuseAnEnd(object $database): void
+    {
+        if (!$database instanceof PDOConnection) {
+            return;
+        }
+        $ours = count($this->of($database));
+        $depth = OpenTransactions::depth($database);
+        if ($depth === $ours && OpenTransactions::isBegun($database)) {
+            return;
+        }
+        for ($left = $depth; $left > $ours; $left--) {
+            $database->rollback();
+        }
+        throw new \LogicException('duly()->transaction(): ' . ($depth > $ours
+            ? 'what ran in it has begun another transaction and not ended it; all is rolled back'
+            : 'what ran in it has ended the transaction, which is to be left to duly()->transaction()'));
     }
 
     /** One that was begun otherwise: what waits for one of ours would be called though that is rolled back. */

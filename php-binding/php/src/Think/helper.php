@@ -19,7 +19,7 @@ if (class_exists(\think\Container::class) && !function_exists('duly')) {
     // Before think's own shutdown function: if all memory is used up, that would use it up again, and no other function
     // were called, such as the one that says what became of a job.
     PHP_SAPI === 'cli' && register_shutdown_function(static function (): void {
-        if ((error_get_last()['type'] ?? 0) === E_ERROR) {
+        if (str_starts_with(error_get_last()['message'] ?? '', 'Allowed memory size')) {
             ini_set('memory_limit', (string) (memory_get_usage(true) + (16 << 20)));
         }
     });
