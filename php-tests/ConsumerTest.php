@@ -166,6 +166,25 @@ final class ConsumerTest extends ServerTestCase
         unset($job);
     }
 
+    public function testAllHearThatTheirTimeIsOverAlsoIfOnInterruptThrows(): void
+    {
+        $this->queue->pushMany([new \Duly\NewJob(1, timeout: 0.1), new \Duly\NewJob(2, timeout: 0.1)]);
+        $heard = [];
+        $throws = static function (Job $job) use (&$heard): never {
+            $heard[] = $job->data();
+            throw new \DomainException("mine {$job->data()}");
+        };
+        $consumer = new Consumer($this->client, ['q'], concurrency: 2, onInterrupt: $throws);
+        $jobs = [$consumer->next(10), $consumer->next(10)];
+        Server::until(fn (): bool => $this->queue->counts()->reserved === 0, 'they run on');
+        foreach ([1, 2] as $number) {
+            $error = $this->thrownBy(\DomainException::class, static fn () => $consumer->next(30));
+            self::assertSame("mine {$number}", $error->getMessage());
+        }
+        self::assertSame([1, 2], $heard);
+        unset($jobs);
+    }
+
     public function testWhatWasFetchedAheadAndWhatIsOutGoesBackUncounted(): void
     {
         $this->queue->pushMany(array_fill(0, 50, new \Duly\NewJob(1)));

@@ -38,7 +38,11 @@ final class SupervisorTest extends ServerTestCase
 
     public function testAMomentWithoutDescriptorsDoesNotEndIt(): void
     {
-        $program = $this->supervise(self::HANDLER);
+        // Also where the application makes an exception of each warning.
+        $first = $this->server->folder() . '/first.php';
+        $code = 'set_error_handler(fn (int $level, string $text) => throw new ErrorException($text));';
+        file_put_contents($first, "<?php {$code}");
+        $program = $this->start([$this->bootstrap(self::HANDLER)], '-d', "auto_prepend_file={$first}");
         $program->hear('serving q with 1 process');
         [$child] = $this->childrenOf($program->pid());
         $limit = static fn (int $files) => shell_exec("prlimit --pid {$program->pid()} --nofile={$files}:");
@@ -580,10 +584,13 @@ final class SupervisorTest extends ServerTestCase
         self::assertStringContainsString("status 7\n", $program->said());
     }
 
-    public function testAnExceptionOfAProcessIsNotCaughtByWhatHasStartedIt(): void
+    /** @testWith [""]
+     *           ["throw new LogicException('the disk is full');"]
+     */
+    public function testAnExceptionOfAProcessIsNotCaughtByWhatHasStartedIt(string $logThrows): void
     {
         $program = $this->program('
-            $log = function (string $line): void { say("log: $line"); };
+            $log = function (string $line): void { say("log: $line"); ' . $logThrows . ' };
             try {
                 $fails = fn () => throw new DomainException("s3cret");
                 exit((new Duly\Supervisor($fails, log: $log))->run());

@@ -44,6 +44,8 @@ struct Owner {
     consumer: ManuallyDrop<blocking::Consumer>,
     on_interrupt: Option<Guarded>,
     events: RefCell<VecDeque<WorkerEvent>>,
+    /// Runs that are over, of which `onInterrupt` has not been told.
+    untold: RefCell<VecDeque<(u64, Interruption)>>,
     out: RefCell<Vec<Weak<Out>>>,
 }
 
@@ -126,10 +128,9 @@ impl Owner {
 
     /// Takes what has happened, and calls `onInterrupt` for jobs that are out. Nothing is borrowed meanwhile: PHP may come back here.
     fn hear(&self) -> Result<(), Fault> {
-        let mut interrupted = Vec::new();
         while let Some(event) = self.consumer.event(Duration::ZERO, &mut Uninterrupted)? {
             if let WorkerEvent::Interrupted { run, why, .. } = &event {
-                interrupted.push((*run, *why));
+                self.untold.borrow_mut().push_back((*run, *why));
             }
             let mut events = self.events.borrow_mut();
             if events.len() == MOST_EVENTS {
@@ -137,7 +138,12 @@ impl Owner {
             }
             events.push_back(event);
         }
-        interrupted.into_iter().try_for_each(|(run, why)| self.interrupt(run, why))
+        // If it throws for one of them, the others hear of theirs at the next call.
+        let next = || self.untold.borrow_mut().pop_front();
+        while let Some((run, why)) = next() {
+            self.interrupt(run, why)?;
+        }
+        Ok(())
     }
 
     fn interrupt(&self, run: u64, why: Interruption) -> Result<(), Fault> {
@@ -215,7 +221,8 @@ impl Consumer {
             let settings = settings(queues, concurrency, lease, grace, timeout, name, prefetch)?;
             let consumer = ManuallyDrop::new(blocking::Consumer::start(&*client.blocking()?, settings)?);
             let (pid, events, out) = (process::id(), RefCell::default(), RefCell::default());
-            Ok(Self { owner: Rc::new(Owner { pid, consumer, on_interrupt, events, out }) })
+            let untold = RefCell::default();
+            Ok(Self { owner: Rc::new(Owner { pid, consumer, on_interrupt, events, untold, out }) })
         };
         Ok(start()?)
     }

@@ -45,7 +45,8 @@ final class Exits
         };
         if ($error !== null && ($error['type'] & self::FATAL) !== 0) {
             // What is used up is not given back before the process is gone.
-            $maySet && ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
+            $isFull = str_starts_with($error['message'], 'Allowed memory size');
+            $maySet && $isFull && ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
             $thrown = new \ErrorException($error['message'], 0, $error['type'], $error['file'], $error['line']);
             // The message may hold the job's data.
             $why = "a fatal error at {$error['file']}:{$error['line']} ended the process";

@@ -71,7 +71,7 @@ final class Supervisor
             }
         }
         $this->child = $child(...);
-        $this->say = $log === null ? static fn (string $line) => Log::write("duly: {$line}") : $log(...);
+        $this->say = self::guarded($log);
         $hasTerminal = defined('STDIN') && is_resource(STDIN) && posix_isatty(STDIN);
         $this->supervision = new Supervision($processes, $grace, $hasTerminal);
     }
@@ -114,6 +114,19 @@ final class Supervisor
             }
             pcntl_async_signals($async);
         }
+    }
+
+    /** A log that throws must not end the supervisor, or let a child go on as if it were the parent. */
+    private static function guarded(?callable $log): \Closure
+    {
+        return static function (string $line) use ($log): void {
+            try {
+                $log === null ? Log::write("duly: {$line}") : $log($line);
+            } catch (\Throwable $error) {
+                $where = "{$error->getFile()}:{$error->getLine()}";
+                Log::write("duly: {$line} (the supervisor's log threw " . get_debug_type($error) . " at {$where})");
+            }
+        };
     }
 
     private function supervise(): int
@@ -160,11 +173,15 @@ final class Supervisor
 
     private function start(int $slot): void
     {
-        $pair = @stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
         // A signal that comes now waits, for the child to have handlers of its own.
         pcntl_sigprocmask(SIG_BLOCK, [...self::SIGNALS, ...self::RELOAD]);
         $parent = posix_getpid();
-        $pid = $pair === false ? -1 : pcntl_fork(); // without a free descriptor there is none
+        try {
+            $pair = @stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
+            $pid = $pair === false ? -1 : @pcntl_fork(); // without a free descriptor there is none
+        } catch (\Throwable) {
+            [$pair, $pid] = [false, -1]; // the application makes an exception of each warning
+        }
         if ($pid === 0 && $pair !== false) {
             $this->beChild($parent, $pair);
         }
