@@ -6,6 +6,7 @@
 
 #[path = "conformance/schedules.rs"]
 mod schedules;
+#[path = "support/all.rs"]
 mod support;
 #[path = "conformance/topics.rs"]
 mod topics;

@@ -76,12 +76,8 @@ impl Part {
     }
 
     pub(crate) fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
-        Error::new(
-            ErrorKind::LeaseLost,
-            "the lease is lost: this job was settled already or cancelled, or the lease ended and another worker may run it; stop working on it, or use a longer lease or extend it in time",
-        )
-        .during(operation)
-        .in_queue(self.name())
-        .of_job(job.id())
+        let why = "the lease is lost: this job was settled already or cancelled, or the lease ended and another worker may run it; \
+                   stop working on it, or use a longer lease or extend it in time";
+        self.during(operation)(Error::new(ErrorKind::LeaseLost, why)).of_job(job.id())
     }
 }

@@ -132,13 +132,11 @@ impl Part {
         let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
         let company = if plain { &self.shared.pushes } else { &self.shared.durable_pushes };
         match company.call(prepared, send).await?? {
-            Pushed::Duplicate { id } => Err(Error::new(
-                ErrorKind::Duplicate,
-                "another job has this id or key; choose on_duplicate keep or replace, or cancel that job first",
-            )
-            .during("push")
-            .in_queue(self.name())
-            .of_job(&id)),
+            Pushed::Duplicate { id } => {
+                let why =
+                    "another job has this id or key; choose on_duplicate keep or replace, or cancel that job first";
+                Err(self.during("push")(Error::new(ErrorKind::Duplicate, why)).of_job(&id))
+            }
             pushed => Ok(pushed),
         }
     }

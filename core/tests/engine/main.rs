@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test that unwraps fails with the line it is on
 
-#[path = "../support/mod.rs"]
+#[path = "../support/all.rs"]
 mod support;
 
 mod all_jobs;
