@@ -2,7 +2,8 @@
 # What takes long, is random or asks the network, and therefore is no part of tools/test.sh: tools/soak.sh [beginning of a step's
 # name], such as "mutants". Ends with "N passed, N failed", and the steps that could not be run here.
 #
-# What computes runs beside what waits, each with one of two cores, or the whole would take twice as long.
+# What computes runs beside what waits, each with one of two cores, or the whole would take twice as long. It takes two hours on a
+# machine that does nothing else, and tests fail on one that does.
 #
 # The random numbers are new in each run. The seed is printed, and a run of it is repeated with DULY_SEED=<seed>.
 # DULY_SOAK_TIMES makes every part so many times longer.
@@ -75,15 +76,22 @@ waiting() {
         phpunit --configuration php-tests/phpunit.xml php-tests/FpmLoadTest.php
     needs skins tests 'random kills of bridges' env DULY_BRIDGE_KILLS=$((200 * times)) \
         pytest --capture=no python-tests/test_bridge_kills.py
-    tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
-        cargo test "${shape[@]}" --no-fail-fast --test worker --test faults
-    needs skins tests 'random kills on a machine that stalls' env DULY_KILL_JOBS=$((50000 * times)) \
-        ./tools/stalling.py "${kills[@]}"
     needs skins tests 'histories' python python-tests/record_history.py --seed "$seed" --seconds $((300 * times))
     needs skins tests 'histories that are wrong' python python-tests/record_history.py --seed "$seed" --seconds 30 --sabotage
 }
 
-steps() { beside computing waiting; }
+# What is frozen for as long as its leases just bear: beside others it would be held up for longer than that.
+alone() {
+    tests 'workers and faults on a machine that stalls' ./tools/stalling.py \
+        cargo test "${shape[@]}" --no-fail-fast --test worker --test faults
+    needs skins tests 'random kills on a machine that stalls' env DULY_KILL_JOBS=$((50000 * times)) \
+        ./tools/stalling.py "${kills[@]}"
+}
+
+steps() {
+    beside computing waiting
+    alone
+}
 
 skins() { check 'build: the skins' ./tools/build.sh --dev; }
 
