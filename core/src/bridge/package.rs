@@ -12,7 +12,7 @@ use crate::value::data::Data;
 use crate::value::error::Error;
 use crate::value::json;
 use crate::value::name::{self, DEFAULT_PRIORITY};
-use crate::value::time::Millis;
+use crate::value::time::{MAX_DELAY, Millis};
 
 /// Of a job that was taken over: its id in the old queue.
 pub(super) const OLD_ID: &str = "old-id";
@@ -203,6 +203,9 @@ pub(super) fn with_new_id(mut envelope: Envelope, id: &str) -> Envelope {
     envelope
 }
 
+/// A worker of theirs that runs the job ends it by an alarm of its own, and says why: that is to come first.
+const BEHIND_THE_ALARM_S: f64 = 5.0;
+
 /// What think-queue and Laravel write. Their numbers may be text, and any field may be missing but `job`.
 #[derive(Deserialize)]
 struct Payload<'a> {
@@ -215,6 +218,9 @@ struct Payload<'a> {
     attempts: Option<&'a RawValue>,
     #[serde(borrow, rename = "maxTries")]
     max_tries: Option<&'a RawValue>,
+    /// In seconds; 0 is no limit.
+    #[serde(borrow)]
+    timeout: Option<&'a RawValue>,
     /// Of Laravel, in seconds since 1970.
     #[serde(borrow, rename = "createdAt")]
     created_at: Option<&'a RawValue>,
@@ -243,6 +249,12 @@ fn payload(entry: &[u8], id: &str) -> Result<Envelope, Error> {
     if let Some(seconds) = pushed.split('.').next().and_then(|seconds| seconds.parse().ok()) {
         envelope.time = seconds;
     }
+    // What their worker says counts if the payload says nothing.
+    if let Some(seconds) = text(payload.timeout).and_then(|seconds| seconds.parse::<f64>().ok()) {
+        let limit = seconds > 0.0;
+        let time = limit.then(|| Millis::from_seconds(seconds + BEHIND_THE_ALARM_S).ok()).flatten();
+        envelope.timeout = Some(time.map_or(MAX_DELAY, |time| time.min(MAX_DELAY)));
+    }
     // They count runs. 0 means without end; null means what `--tries` of the worker says, which no payload holds.
     if let Some(tries) = tries {
         envelope.max_attempts = tries.checked_sub(1).unwrap_or(WITHOUT_END);
@@ -270,6 +282,27 @@ mod tests {
         for (now, is_due) in [(1_000, false), (2_000, true), (2_000_000_000_000, true)] {
             let moved = moved(&old, OldState::Delayed, entry, Some(2.0), now);
             assert_eq!((moved.target, moved.is_due), (Target::Due(2_000), is_due));
+        }
+    }
+
+    #[test]
+    fn a_payload_keeps_its_timeout() {
+        let old = OldQueue::think_queue(&["orders"]).unwrap();
+        let kept = |timeout: &str| {
+            let entry = format!(r#"{{"job":"close","timeout":{timeout},"data":1}}"#);
+            let moved = moved(&old, OldState::Ready, &entry, None, 1000);
+            Record::decode("1", &moved.record, None).unwrap().timeout
+        };
+        let seconds = |seconds| Some(Millis::from_secs(seconds));
+        for (timeout, there) in [
+            ("60", seconds(65)),
+            ("\"60\"", seconds(65)),
+            ("0", Some(MAX_DELAY)),
+            ("1e300", Some(MAX_DELAY)),
+            ("null", None),
+            ("\"soon\"", None),
+        ] {
+            assert_eq!(kept(timeout), there, "{timeout}");
         }
     }
 
