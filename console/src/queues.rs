@@ -1,7 +1,7 @@
 //! `duly queues`, `duly counts` and `duly delete`.
 
 use clap::Args;
-use duly::{Counts as CountsOf, Error, ErrorKind};
+use duly::{Client, Counts as CountsOf, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::confirm::Yes;
@@ -23,14 +23,9 @@ impl Queues {
         let client = self.target.client()?;
         let (mut rows, mut values, mut status) = (Vec::new(), Vec::new(), DONE);
         for queue in all(&client).await? {
-            let counts = match open(&client, &queue.name, queue.partitions)?.counts().await {
-                Ok(counts) => counts,
-                Err(error) if is_of_one_queue(&error) => {
-                    output.complain(&error.to_string());
-                    status = FAILED;
-                    continue;
-                }
-                Err(error) => return Err(error),
+            let Some(counts) = counts_of(&client, &queue.name, queue.partitions, &mut output).await? else {
+                status = FAILED;
+                continue;
             };
             let partitions = Some(queue.partitions).filter(|count| *count > 0).map(|count| count.to_string());
             let numbers = [counts.delayed, counts.ready, counts.reserved, counts.failed].map(|count| count.to_string());
@@ -95,14 +90,9 @@ impl Counts {
         }
         let (mut values, mut status) = (Vec::new(), DONE);
         for (name, partitions) in queues {
-            let counts = match open(&client, &name, partitions)?.counts().await {
-                Ok(counts) => counts,
-                Err(error) if is_of_one_queue(&error) => {
-                    output.complain(&error.to_string());
-                    status = FAILED;
-                    continue;
-                }
-                Err(error) => return Err(error),
+            let Some(counts) = counts_of(&client, &name, partitions, &mut output).await? else {
+                status = FAILED;
+                continue;
             };
             if self.shown.json {
                 values.push(value_of(&name, &counts));
@@ -122,9 +112,21 @@ impl Counts {
     }
 }
 
-/// Others can be shown: somebody else has written under the keys of this one, or a newer version has.
-fn is_of_one_queue(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew)
+/// Nothing if this queue alone cannot be read, because somebody else or a newer version has written under its keys. That is said; the
+/// others can be shown.
+async fn counts_of(
+    client: &Client,
+    name: &str,
+    partitions: u16,
+    output: &mut Output<'_>,
+) -> Result<Option<CountsOf>, Error> {
+    match open(client, name, partitions)?.counts().await {
+        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew) => {
+            output.complain(&error.to_string());
+            Ok(None)
+        }
+        counts => counts.map(Some),
+    }
 }
 
 fn value_of(name: &str, counts: &CountsOf) -> Value {
