@@ -70,12 +70,11 @@ async fn keep_time(lane: usize, queue: Part, desk: Arc<Desk>) {
             };
             beside.worked();
             promise = looked.promised;
-            if looked.has_fired || !looked.is_unfinished {
-                backoff = Backoff::default();
-            }
             if looked.is_unfinished && !looked.has_fired {
                 // Others were first; or somebody else has written what no call can fire.
                 backoff.rest().await;
+            } else {
+                backoff = Backoff::default();
             }
             if !looked.is_unfinished {
                 let wait = looked.next_in.map(|next_in| if promise > 0 { next_in } else { next_in + late() });
