@@ -44,8 +44,8 @@ struct Owner {
     consumer: ManuallyDrop<blocking::Consumer>,
     on_interrupt: Option<Guarded>,
     events: RefCell<VecDeque<WorkerEvent>>,
-    /// Runs that are over, of which `onInterrupt` has not been told.
-    untold: RefCell<VecDeque<(u64, Interruption)>>,
+    /// Runs for which `onInterrupt` is still to be called.
+    interrupted: RefCell<VecDeque<(u64, Interruption)>>,
     out: RefCell<Vec<Weak<Out>>>,
 }
 
@@ -130,7 +130,7 @@ impl Owner {
     fn hear(&self) -> Result<(), Fault> {
         while let Some(event) = self.consumer.event(Duration::ZERO, &mut Uninterrupted)? {
             if let WorkerEvent::Interrupted { run, why, .. } = &event {
-                self.untold.borrow_mut().push_back((*run, *why));
+                self.interrupted.borrow_mut().push_back((*run, *why));
             }
             let mut events = self.events.borrow_mut();
             if events.len() == MOST_EVENTS {
@@ -138,8 +138,8 @@ impl Owner {
             }
             events.push_back(event);
         }
-        // If it throws for one of them, the others hear of theirs at the next call.
-        let next = || self.untold.borrow_mut().pop_front();
+        // If it throws for one of them, it is called for the others when this is called again.
+        let next = || self.interrupted.borrow_mut().pop_front();
         while let Some((run, why)) = next() {
             self.interrupt(run, why)?;
         }
@@ -221,8 +221,8 @@ impl Consumer {
             let settings = settings(queues, concurrency, lease, grace, timeout, name, prefetch)?;
             let consumer = ManuallyDrop::new(blocking::Consumer::start(&*client.blocking()?, settings)?);
             let (pid, events, out) = (process::id(), RefCell::default(), RefCell::default());
-            let untold = RefCell::default();
-            Ok(Self { owner: Rc::new(Owner { pid, consumer, on_interrupt, events, untold, out }) })
+            let interrupted = RefCell::default();
+            Ok(Self { owner: Rc::new(Owner { pid, consumer, on_interrupt, events, interrupted, out }) })
         };
         Ok(start()?)
     }

@@ -22,12 +22,8 @@ final class OpenTransactions
      */
     public static function end(App $app, callable $run): bool
     {
-        $found = false;
-        foreach ($app->exists('db') ? $app->db->getInstance() : [] as $name => $connection) {
-            if (!$connection instanceof PDOConnection || !self::isOpen($connection)) {
-                continue;
-            }
-            $found = true;
+        $open = self::of($app);
+        foreach ($open as $name => $connection) {
             $text = "{$run()} left a transaction of the database {$name} open: it is rolled back";
             $app->log->record("duly: {$text}", 'error');
             try {
@@ -37,18 +33,20 @@ final class OpenTransactions
             }
             $connection->close(); // and think-orm counts its transactions anew
         }
-        return $found;
+        return $open !== [];
     }
 
     /** Whether there are any. */
     public static function areThere(App $app): bool
     {
-        foreach ($app->exists('db') ? $app->db->getInstance() : [] as $connection) {
-            if ($connection instanceof PDOConnection && self::isOpen($connection)) {
-                return true;
-            }
-        }
-        return false;
+        return self::of($app) !== [];
+    }
+
+    /** @return array<string, PDOConnection> the connections in one, by their names */
+    private static function of(App $app): array
+    {
+        $isOpen = static fn (mixed $one): bool => $one instanceof PDOConnection && self::isOpen($one);
+        return array_filter($app->exists('db') ? $app->db->getInstance() : [], $isOpen);
     }
 
     /** How many of them are in one another, as think-orm counts. */
