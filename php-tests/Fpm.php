@@ -42,7 +42,9 @@ final class Fpm
         }
         $this->process = $process;
         try {
-            Server::until(static fn (): bool => file_exists("{$folder}/fpm.sock"), 'php-fpm does not listen', 10);
+            // The file is there a little before somebody listens.
+            $listens = static fn (): bool => @stream_socket_client("unix://{$folder}/fpm.sock") !== false;
+            Server::until($listens, 'php-fpm does not listen', 10);
         } catch (\RuntimeException $error) {
             $this->stop();
             throw $error;
