@@ -4,8 +4,8 @@
     tools/mutants.py                  all of them
     tools/mutants.py once reserve     those of these files, and of the files in these folders of the library
     tools/mutants.py --since COMMIT   those that the files of that commit do not have
-    tools/mutants.py --write          writes docs/mutants.md
-    tools/mutants.py --check          says whether that is as the marks are
+    tools/mutants.py --list           prints the guards, and what happens without each
+    tools/mutants.py --check          says whether each mark means code, and leaves a script that Lua compiles
 
 A guard is marked where it is, in `core/lua`, by a comment that says what happens without it. The mark stands directly
 above the line of code that it means; several may stand there:
@@ -39,7 +39,6 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LUA = ROOT / "core" / "lua"
-DOC = ROOT / "docs" / "mutants.md"
 
 LONG_TEST = "model::differential"
 LONGEST_RUN_S = 600
@@ -153,24 +152,12 @@ def git(*command: str) -> str:
     return subprocess.run(["git", *command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def document(guards: list[Guard]) -> str:
-    lines = [
-        "# Mutants",
-        "",
-        "Each guard in the scripts, and what happens without it. `tools/mutants.py` takes out one after the other",
-        "and runs the tests of `core/model` against the altered script on a real server; a mutant that no test",
-        "notices fails the run. This list is written by `tools/mutants.py --write` from the marks in `core/lua`",
-        "(`-- without: ...` above the code; the head of `tools/mutants.py` says their forms).",
-        "",
-        f"There are {len(guards)} guards; `make soak` takes out each of them.",
-        "",
-        "| file | guard | without it |",
-        "|---|---|---|",
-    ]
+def listed(guards: list[Guard]) -> str:
+    lines = []
     for guard in guards:
-        shown = f"`{one_line(guard.text)}`" + (f" becomes `{guard.replacement}`" if guard.replacement else "")
-        lines.append(f"| {guard.file} | {shown} | {guard.effect} |".replace("||", "\\|\\|"))
-    return "\n".join(lines) + "\n"
+        becomes = f"  becomes  {guard.replacement}" if guard.replacement else ""
+        lines.append(f"{guard.file}:{guard.line}: {guard.effect}\n    {one_line(guard.text)}{becomes}")
+    return "\n".join([*lines, f"{len(guards)} guards"])
 
 
 def one_line(text: str) -> str:
@@ -241,15 +228,13 @@ def main() -> None:
     asked = argparse.ArgumentParser()
     asked.add_argument("files", nargs="*")
     asked.add_argument("--since")
-    asked.add_argument("--write", action="store_true")
+    asked.add_argument("--list", action="store_true")
     asked.add_argument("--check", action="store_true")
     given = asked.parse_args()
-    if given.write:
-        DOC.write_text(document(guards))
+    if given.list:
+        print(listed(guards))
         return
     if given.check:
-        if DOC.read_text() != document(guards):
-            sys.exit("docs/mutants.md is not as the marks in core/lua are: tools/mutants.py --write")
         if wrong := do_not_compile(guards):
             sys.exit("a mark must leave a script that Lua compiles:\n  " + "\n  ".join(wrong))
         return

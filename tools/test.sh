@@ -32,7 +32,7 @@ static() {
     check 'php: style' over '*.php' phpcs -q -s
     check 'shell: lint' over '*.sh' shellcheck --external-sources .ci/run
     check 'words: typos' typos
-    check 'scripts: list of guards' ./tools/mutants.py --check
+    check 'scripts: marks of guards' ./tools/mutants.py --check
 }
 
 # What needs no server gets the address of one that is not there.

@@ -3,7 +3,7 @@
 //! `state.rs` holds what a queue is, `step_*.rs` what each script does to it, written from the contracts above the scripts
 //! and not from their code. `differential.rs` sends the same random commands to this model and to the real scripts on a real
 //! server and compares every reply and, after every step, every key. `invariants.rs` says what must be true of both.
-//! `docs/mutants.md` lists the guards of the scripts and proves that none can be taken away unnoticed.
+//! `tools/mutants.py` takes each guard out of the scripts, and a test must notice.
 
 mod bridge;
 mod command;
