@@ -29,7 +29,9 @@ mod when;
 mod workers;
 
 use std::ffi::OsString;
+use std::future::{Future, ready};
 use std::io::{self, Write};
+use std::pin::Pin;
 
 use clap::{Parser, Subcommand};
 use duly::{Error, ErrorKind};
@@ -146,6 +148,9 @@ impl Write for Noting<'_> {
     }
 }
 
+/// A command under way.
+type Running<'a> = Pin<Box<dyn Future<Output = Result<u8, Error>> + 'a>>;
+
 /// Runs the command and gives its exit status, which is no success if its output could not be written. `arguments`: without the name of the
 /// program.
 pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut dyn Write, err: &mut dyn Write) -> u8 {
@@ -181,28 +186,28 @@ fn run_noting(
         }
     };
     let output = Output { out, err: &mut *err };
-    let ended = runtime.block_on(async {
-        match &arguments.command {
-            Command::Queues(command) => command.run(output).await,
-            Command::Counts(command) => command.run(output).await,
-            Command::Peek(command) => command.run(output).await,
-            Command::Find(command) => command.run(output).await,
-            Command::Push(command) => command.run(output).await,
-            Command::Cancel(command) => command.run(output).await,
-            Command::Requeue(command) => command.run(output).await,
-            Command::Reschedule(command) => command.run(output).await,
-            Command::Purge(command) => command.run(output).await,
-            Command::Pause(command) => command.run(true, output).await,
-            Command::Resume(command) => command.run(false, output).await,
-            Command::Limits(command) => command.run(output).await,
-            Command::Workers(command) => command.run(output).await,
-            Command::Schedules(command) => command.run(output).await,
-            Command::Audit(command) => command.run(output).await,
-            Command::Delete(command) => command.run(output).await,
-            Command::Bridge(command) => command.run(output).await,
-            Command::Worker(command) => Err(command.run()),
-        }
-    });
+    // Boxed: the runtime's own code would have a copy of each in several places.
+    let running: Running<'_> = match &arguments.command {
+        Command::Queues(command) => Box::pin(command.run(output)),
+        Command::Counts(command) => Box::pin(command.run(output)),
+        Command::Peek(command) => Box::pin(command.run(output)),
+        Command::Find(command) => Box::pin(command.run(output)),
+        Command::Push(command) => Box::pin(command.run(output)),
+        Command::Cancel(command) => Box::pin(command.run(output)),
+        Command::Requeue(command) => Box::pin(command.run(output)),
+        Command::Reschedule(command) => Box::pin(command.run(output)),
+        Command::Purge(command) => Box::pin(command.run(output)),
+        Command::Pause(command) => Box::pin(command.run(true, output)),
+        Command::Resume(command) => Box::pin(command.run(false, output)),
+        Command::Limits(command) => Box::pin(command.run(output)),
+        Command::Workers(command) => Box::pin(command.run(output)),
+        Command::Schedules(command) => Box::pin(command.run(output)),
+        Command::Audit(command) => Box::pin(command.run(output)),
+        Command::Delete(command) => Box::pin(command.run(output)),
+        Command::Bridge(command) => Box::pin(command.run(output)),
+        Command::Worker(command) => Box::pin(ready(Err(command.run()))),
+    };
+    let ended = runtime.block_on(running);
     ended.unwrap_or_else(|error| {
         _ = writeln!(err, "duly: {error}");
         if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::WrongServer) { USAGE } else { FAILED }

@@ -4,7 +4,7 @@
 //! that made it. A child leaks its parent's: dropping it would close sockets that the parent still uses.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -14,6 +14,7 @@ use once_cell::race::OnceBox;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use tokio::time::error::Elapsed;
 
 use super::id::id;
 use crate::value::error::{Error, ErrorKind};
@@ -289,7 +290,7 @@ fn until_interrupted<T, E>(
     let mut entered = None;
     let mut call = pin!(call);
     loop {
-        match runtime.block_on(async { tokio::time::timeout(CHECK_EVERY, call.as_mut()).await }) {
+        match run_a_while(runtime, call.as_mut()) {
             Ok(answer) => return Ok(answer),
             Err(_) => {
                 if let Err(interruption) = interrupted() {
@@ -299,6 +300,11 @@ fn until_interrupted<T, E>(
             }
         }
     }
+}
+
+/// One function for all calls with this answer: the runtime's own code would have a copy of each call in several places.
+fn run_a_while<T>(runtime: &Runtime, call: Pin<&mut dyn Future<Output = T>>) -> Result<T, Elapsed> {
+    runtime.block_on(async { tokio::time::timeout(CHECK_EVERY, call).await })
 }
 
 #[cfg(test)]

@@ -51,7 +51,8 @@ impl ReserveCall {
 }
 
 impl Part {
-    /// For a caller that does not wait.
+    /// For a caller that does not wait, of the one part of its queue: the plain path, without what `reserve_from_parts` needs for
+    /// waiting and for several parts, and in one call with the callers of other tasks.
     pub(super) async fn reserve_what_is_ready(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         let mut jobs = Unclaimed::default();
         while jobs.len() < options.most() {

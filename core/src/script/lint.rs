@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
 use super::declare::tests::{all, bodies, lua, parts, variants};
-use super::declare::{Clock, Kind, Variant};
+use super::declare::{Clock, Extent, Kind, Shape, Variant};
 use super::foreign::tests::all_foreign;
 use reads::READS;
 
@@ -165,6 +165,16 @@ fn a_script_has_each_part_once() {
     }
     let known: BTreeSet<&str> = IN_SEVERAL_PATHS.iter().map(|(part, _)| *part).collect();
     assert_eq!(several, known, "an exception that is none any more");
+}
+
+/// It had 961 lines when each call of a reserve got all that any queue may need.
+#[test]
+fn a_usual_reserve_of_a_queue_without_limits_is_half_of_what_it_was() {
+    let reserve = all().into_iter().find(|script| script.name == "reserve").unwrap();
+    let usual = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
+    let mut text = String::new();
+    reserve.shown_in(usual).append(reserve.name, reserve.body, &mut text);
+    assert!(text.lines().count() <= 961 / 2, "{} lines", text.lines().count());
 }
 
 /// What luacheck says of these texts, a finding a line.
