@@ -180,10 +180,19 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
     until(lambda: len(client.queues().queues) == 3, "they are not listed")
     server.cli("DEL", f"{prefix}{{b}}:ready:5")
     server.cli("SET", f"{prefix}{{b}}:ready:5", "foreign")
+    # A number that is none, and a name that is none.
+    server.cli("HSET", f"{prefix}{{d}}:meta", "stale_entries", "abc")
+    for name in ("d", "no name!"):
+        server.cli("ZADD", f"{prefix}{{queues}}:queues", "0", name)
+        server.cli(
+            "HSET", f"{prefix}{{queues}}:queues_used", name, server.cli("HGET", f"{prefix}{{queues}}:queues_used", "a")
+        )
     for command in ("queues", "counts"):
         status, out, err = duly_command(command)
         assert (status, len(out.splitlines())) == (1, 3 if command == "queues" else 2), out
         assert f"{prefix}{{b}}:ready:5" in err
+        assert len(err.splitlines()) == 3, err
+    assert duly_command("counts", "no name!")[0] == 2
 
 
 def test_queues_are_paused_limited_and_audited(

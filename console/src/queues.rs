@@ -83,7 +83,9 @@ impl Counts {
         let listed = all(&client).await?;
         let mut queues = Vec::new();
         for name in &self.queues {
-            queues.push((name.clone(), self.partitions.map_or_else(|| partitions_of(name, &listed), Ok)?));
+            let partitions = self.partitions.map_or_else(|| partitions_of(name, &listed), Ok)?;
+            open(&client, name, partitions)?; // a wrong name is a wrong command line
+            queues.push((name.clone(), partitions));
         }
         if queues.is_empty() {
             queues = listed.into_iter().map(|queue| (queue.name, queue.partitions)).collect();
@@ -112,21 +114,27 @@ impl Counts {
     }
 }
 
-/// Nothing if this queue alone cannot be read, because somebody else or a newer version has written under its keys. That is said; the
-/// others can be shown.
+/// Nothing if this queue alone cannot be read, because somebody else or a newer version has written under its keys, or its name into
+/// the list. That is said; the others can be shown.
 async fn counts_of(
     client: &Client,
     name: &str,
     partitions: u16,
     output: &mut Output<'_>,
 ) -> Result<Option<CountsOf>, Error> {
-    match open(client, name, partitions)?.counts().await {
-        Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew) => {
+    let counts = async { open(client, name, partitions)?.counts().await };
+    match counts.await {
+        Err(error) if is_of_this_queue(error.kind()) => {
             output.complain(&error.to_string());
             Ok(None)
         }
         counts => counts.map(Some),
     }
+}
+
+fn is_of_this_queue(kind: ErrorKind) -> bool {
+    use ErrorKind::{Corrupt, FormatTooNew, Internal, InvalidArgument, PermissionDenied};
+    matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
 }
 
 fn value_of(name: &str, counts: &CountsOf) -> Value {
@@ -164,7 +172,7 @@ impl Delete {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let queue = self.one.open().await?;
         let name = &self.one.queue;
-        let question = format!("Remove the queue {name} with its {} jobs, its limits and its schedules?", self.jobs);
+        let question = format!("Remove the queue {name} with its {} jobs and its limits?", self.jobs);
         if !self.yes.agrees(&question, &mut output)? {
             return Ok(FAILED);
         }

@@ -1,6 +1,7 @@
 //! The real scripts on a real server: one private `redis-server`, one connection.
 
 use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command as Process, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ pub(super) struct Server {
     child: Child,
     connection: Connection,
     loaded: HashSet<String>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Server {
@@ -49,7 +50,7 @@ impl Server {
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        Self { child, connection, loaded: HashSet::new(), _folder: folder }
+        Self { child, connection, loaded: HashSet::new(), folder }
     }
 
     pub(super) fn command(&mut self, words: &[&str]) -> Value {
@@ -58,6 +59,25 @@ impl Server {
             command.arg(*word);
         }
         command.query(&mut self.connection).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// The commands that the server runs meanwhile, those of scripts too, as `MONITOR` shows them.
+    pub(super) fn monitor(&mut self, act: impl FnOnce(&mut Self)) -> Vec<String> {
+        let mut child = Process::new("redis-cli")
+            .arg("-s")
+            .arg(self.folder.path().join("s"))
+            .arg("MONITOR")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-cli must be installed: run tools/setup.sh");
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("OK"));
+        act(self);
+        self.command(&["ECHO", "the end"]);
+        let seen = lines.take_while(|line| !line.contains("the end")).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        seen
     }
 
     pub(super) fn pipeline(&mut self, pipeline: &redis::Pipeline) -> Vec<Value> {

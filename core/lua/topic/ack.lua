@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: how many were pulled and not acked before, none if the messages are those of an earlier subscription (`tag`); `stranger`; `cut <ms> <first> <last> <subscription>`; or `format <n>`.
 -- Cost:    O(log n) a message, and at most 1,000 that go. Right when sent twice.
---- include: topic/state, topic/trim, topic/lost, topic/member
+--- include: topic/state, topic/first_of_ours, topic/trim, topic/lost, topic/member
 local at, noted_tag, has_others = unpack(redis.call(
   'HMGET', topic, 'at:' .. subscription, 'tag:' .. subscription, 'has_others'))
 -- The members' messages were those of an earlier subscription of this name.
@@ -18,8 +18,9 @@ if pulled[1] > 0 then unread = number_of(pulled[2]) end
 -- What another program has added has a number that is not ours.
 -- without 4 lines: what another program has added removes a message that nobody has read
 if has_others then
-  local entry = first_of_ours(pulled[1] > 0 and pulled[2] or behind(at))
-  unread = entry and number_of(entry[1]) or 0
+  local entry, is_end = first_of_ours(pulled[1] > 0 and pulled[2] or behind(at))
+  -- without `is_end and last + 1 or`: what a subscription has read that keeps up is never removed
+  unread = entry and number_of(entry[1]) or is_end and last + 1 or 0
 end
 -- without: what was read is never removed
 if unread > floor then redis.call('ZADD', floors, string.format('%.0f', unread), subscription) end

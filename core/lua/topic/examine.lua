@@ -3,8 +3,8 @@
 -- Replies: {server time, how many were published, how many are here, their bytes, when the oldest was published, its most ms, messages and
 --          bytes, {subscription, first unread, last pulled, pulled and not acked, ...}, {member, subscription, seen, pulled and not acked,
 --          ...}, {subscription that was cut off, when, first and last that it has lost, ...}}; or `format <n>`.
--- Cost:    O(subscriptions + members).
---- include: call/clock, topic/state, topic/lost
+-- Cost:    O(subscriptions + members), and a look at what lies behind each subscription if another program has added something.
+--- include: call/clock, topic/state, topic/first_of_ours, topic/lost
 local function digits(number) return string.format('%.0f', number) end
 local known = redis.call('HGETALL', topic)
 local field = {}
@@ -23,7 +23,14 @@ for at = 1, #scores, 2 do
   local name = scores[at]
   local pulled = redis.call('XPENDING', messages, name)
   for _, one in ipairs(pulled[4] or {}) do pulled_by[one[1]] = one[2] end
-  for _, value in ipairs({ name, scores[at + 1], digits(number_of(field['at:' .. name])), digits(pulled[1]) }) do
+  local pulled_until = number_of(field['at:' .. name])
+  -- What another program has added has a number that is not ours.
+  -- without 4 lines: the number of what another program has added is told as that of a message
+  if field.has_others then
+    local unread = first_of_ours(behind(field['at:' .. name]))
+    pulled_until = unread and number_of(unread[1]) - 1 or last
+  end
+  for _, value in ipairs({ name, scores[at + 1], digits(pulled_until), digits(pulled[1]) }) do
     subscriptions[#subscriptions + 1] = value
   end
 end

@@ -3,7 +3,7 @@
 -- Moves:   nothing.
 -- Replies: ids with ' ' between, `;`, and the names of the subscriptions that were cut off, with ' ' between; or `format <n>`.
 -- Cost:    O(1) a message, and at most 1,000 that go.
---- include: call/clock, topic/state, topic/trim, call/once
+--- include: call/clock, topic/state, topic/first_of_ours, topic/trim, call/once
 -- without: a publish that is sent again publishes twice
 if earlier then return earlier end
 local bytes, calls, gone_bytes, look_at, most_ms, most_messages, most_bytes = unpack(redis.call(
@@ -13,34 +13,46 @@ gone_bytes, look_at = tonumber(gone_bytes or 0), tonumber(look_at or 0)
 most_ms, most_messages = tonumber(most_ms or default_age_ms), tonumber(most_messages or default_messages)
 most_bytes = tonumber(most_bytes or default_bytes)
 
+local number, bytes_before, ms_before = last, bytes, last_ms
 -- with `last_ms = now`: a clock that is set back stops a topic
 last_ms = math.max(now, last_ms)
-local number, ids, bytes_until = last, {}, {}
+local ids, bytes_until = {}, {}
 for at = first_item, #ARGV do
   last, bytes, length = last + 1, bytes + #ARGV[at], length + 1
   bytes_until[#bytes_until + 1] = string.format('%.0f', bytes)
 end
 -- Before the messages: a server that dies may keep the first of these writes alone (`docs/servers.md`). Numbers without messages are a gap,
 -- which is gone with what was before it; a message without its number would have that of the next one.
-local function note()
-  redis.call('HSET', topic, 'last', string.format('%.0f', last), 'last_ms', string.format('%.0f', last_ms),
-    'bytes', string.format('%.0f', bytes), 'calls', string.format('%.0f', calls + 1))
+local function note(number_of_last, ms, bytes_now, calls_now)
+  redis.call('HSET', topic, 'last', string.format('%.0f', number_of_last), 'last_ms', string.format('%.0f', ms),
+    'bytes', string.format('%.0f', bytes_now), 'calls', string.format('%.0f', calls_now))
+end
+-- The highest id that was ever used, also if what another program has added under it is gone again.
+local function highest_ms()
+  local told = redis.call('XINFO', 'STREAM', messages)
+  for at = 1, #told, 2 do
+    if told[at] == 'last-generated-id' then return tonumber(string.match(told[at + 1], '^%d+')) end
+  end
 end
 local function add(at, by)
   ids[at] = string.format('%.0f-%.0f', last_ms, number + at)
   -- All bytes until here: the difference of two is what lies between them.
   return by('XADD', messages, ids[at], 'd', ARGV[first_item + at - 1], 'b', bytes_until[at])
 end
-note()
+note(last, last_ms, bytes, calls + 1)
 local added = add(1, redis.pcall)
 -- Another program has added something with a higher id.
 if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
-  last_ms = 1 + string.match(redis.call('XREVRANGE', messages, '+', '-', 'COUNT', 1)[1][1], '^%d+')
-  note()
-  -- with `added` for `add(1, redis.call)`: what another program has added with a higher id ends each call that publishes
-  added = add(1, redis.call)
+  last_ms = highest_ms() + 1
+  note(last, last_ms, bytes, calls + 1)
+  -- with `added` for `add(1, redis.pcall)`: what another program has added with a higher id ends each call that publishes
+  added = add(1, redis.pcall)
 end
-if type(added) == 'table' then return added end
+if type(added) == 'table' then
+  -- without: numbers without messages make a later call remove too many
+  note(number, ms_before, bytes_before, calls)
+  return added
+end
 for at = 2, #bytes_until do add(at, redis.call) end
 -- Who waits has seen so many calls, and hears of each later one.
 -- without: the stream on which members wait grows for ever

@@ -3,7 +3,7 @@
 -- Moves:   nothing.
 -- Replies: `made`, `joined` or `known`; `other <subscription>` if the member has another one; or `format <n>`.
 -- Cost:    O(1) for a member that is known, else O(members); at most 100 of them go.
---- include: call/clock, topic/state, call/once
+--- include: call/clock, topic/state, topic/first_of_ours, call/once
 -- without: a late copy of a subscription keeps messages for nobody
 if earlier then return earlier end
 local was = redis.call('HGET', topic, 'member:' .. member)
@@ -15,9 +15,12 @@ local made = was and 'known' or 'joined'
 if not redis.call('ZSCORE', floors, subscription) then
   made = 'made'
   local read, read_ms = last, last_ms
-  -- without: a member that asks for what is there does not get it
-  -- with `first - 1` for `math.max(0, first - 1)`: nobody can read from the beginning where another program has added an entry
-  if from_earliest == '1' then read, read_ms = math.max(0, first - 1), 0 end
+  -- without 4 lines: a member that asks for what is there does not get it
+  if from_earliest == '1' then
+    local oldest, is_end = first_of_ours('-')
+    -- with `first` for `oldest and number_of(oldest[1]) or is_end and last + 1 or math.max(1, first)`: it is cut off before it has lost anything, where another program has added an entry
+    read, read_ms = (oldest and number_of(oldest[1]) or is_end and last + 1 or math.max(1, first)) - 1, 0
+  end
   local id = string.format('%.0f-%.0f', read_ms, read)
   -- A server that died may have kept the half of a call that made or ended it (`docs/servers.md`): it is there when it has a floor.
   local created = redis.pcall('XGROUP', 'CREATE', messages, subscription, id, 'MKSTREAM')

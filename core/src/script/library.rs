@@ -82,6 +82,7 @@ library!(
     "settle/keep_results",
     "settle/others",
     "settle/start",
+    "topic/first_of_ours",
     "topic/given_again",
     "topic/lost",
     "topic/member",

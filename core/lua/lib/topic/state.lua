@@ -17,5 +17,16 @@ local function is_ours(entry)
   local fields = entry[2]
   return fields[1] == 'd' and fields[3] == 'b' and tonumber(fields[4])
 end
+local function plus_one(digits)
+  if #digits < 16 then return string.format('%.0f', digits + 1) end
+  -- More than a number holds: what another program has added.
+  local head, digit, nines = string.match(digits, '^(%d-)(%d)(9*)$')
+  return head .. digit + 1 .. string.rep('0', #nines)
+end
 -- The lowest id behind this one.
-local function behind(id) return string.format('%s-%.0f', string.match(id, '^%d+'), number_of(id) + 1) end
+local function behind(id)
+  local ms, number = string.match(id, '^(%d+)%-(%d+)$')
+  -- with `false` for `number == '18446744073709551615'`: an entry with the highest number of its millisecond ends each later pull
+  if number == '18446744073709551615' then return plus_one(ms) .. '-0' end
+  return ms .. '-' .. plus_one(number)
+end
