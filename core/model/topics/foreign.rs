@@ -182,6 +182,13 @@ fn publish(real: &mut Real<'_>, sizes: &[u8]) -> Vec<String> {
     PublishReply::decode(real.call(&Numbered::Publish(sizes.to_vec()))).unwrap().cut_off
 }
 
+/// The numbers of the last message that the only subscription has pulled, and of the first that it has not read.
+fn position(real: &mut Real<'_>) -> (u64, u64) {
+    let told = real.told();
+    let [subscription] = &told.subscriptions[..] else { panic!("{told:?}") };
+    (subscription.at, subscription.unread)
+}
+
 /// It has nothing of ours behind it when its ack comes.
 #[test]
 fn who_keeps_up_is_not_cut_off_by_what_another_program_has_added() {
@@ -192,14 +199,13 @@ fn who_keeps_up_is_not_cut_off_by_what_another_program_has_added() {
     publish(&mut real, &[1]);
     add(&mut real, "*");
     assert_eq!(read(&mut real), 2);
+    assert_eq!(position(&mut real), (1, 2));
     for at in 1..20 {
         real.server.set_clock(&real.keys, START + at);
         assert_eq!(publish(&mut real, &[1]), [""; 0], "at {at}");
         assert_eq!(read(&mut real), 1, "at {at}");
         assert!(entries(&mut real).len() <= 2, "what was read has gone: {:?}", entries(&mut real));
-        let told = real.told();
-        let [subscription] = &told.subscriptions[..] else { panic!("{told:?}") };
-        assert_eq!((subscription.at, subscription.unread), (at + 1, at + 2));
+        assert_eq!(position(&mut real), (at + 1, at + 2));
     }
 }
 
