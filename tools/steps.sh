@@ -158,6 +158,9 @@ needs() {
     fi
 }
 
+# with_ctrl_c <command>: beside others, a shell lets its children ignore SIGINT, and tests of it would fail.
+with_ctrl_c() { timeout -k 10 $longest_step_s env --default-signal=INT --default-signal=QUIT "$@"; }
+
 # beside <function> [<function> ...]: the steps of all these functions, those of one beside those of the others.
 # shellcheck disable=SC2030,SC2031 # each counts for itself, and says so in a file
 beside() {

@@ -41,31 +41,50 @@ units() {
         cargo test "${shape[@]}" --lib -- --skip model:: --skip connection::tests:: --skip embedded::tests::
 }
 
+# What two of the last steps build for themselves: with what the tests leave of the processors.
+free_threaded() {
+    PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
+        cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"
+}
+build_ahead() {
+    [ -z "$only" ] || return 0
+    {
+        renice -n 19 "$BASHPID"
+        free_threaded
+        cargo build --release --quiet -p duly-bench --bin duly-guard
+    } >"$logs/build-ahead.log" 2>&1 </dev/null &
+}
+
 steps() {
     static
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
     tests 'rust: units' cargo test "${shape[@]}" --lib
+    build_ahead
     # They wait for longer than the others.
     tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
         cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
     tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
     # The file says what PyO3 would find out about such a Python, which few machines have.
-    check 'rust: a Python without the GIL' env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
-        cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"
+    check 'rust: a Python without the GIL' free_threaded
     needs skins check 'python: stubs' python -m mypy.stubtest duly
     needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
         --ignore=python-tests/test_docs_examples.py --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
     needs skins tests 'python: conformance' pytest python-tests/test_conformance.py
     check 'python: the wheel in an empty venv' ./tools/wheel.sh
-    needs skins tests 'php: tests' ./tools/phpunit.sh
-    needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' ./tools/phpunit.sh --think
-    needs skins tests 'php: Laravel (DULY_LARAVEL_VENDOR)' ./tools/phpunit.sh --laravel
-    needs skins tests 'php: Messenger (DULY_SYMFONY_VENDOR)' ./tools/phpunit.sh --symfony
     needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
+    # Most of these wait most of the time: one of the two alone keeps one processor busy.
+    beside plain_php frameworks
     needs skins tests 'docs: examples' pytest python-tests/test_docs_examples.py \
         --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
     check 'bench: guard of the plain path' python -m bench.guard
+}
+
+plain_php() { needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh; }
+frameworks() {
+    needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' with_ctrl_c ./tools/phpunit.sh --think
+    needs skins tests 'php: Laravel (DULY_LARAVEL_VENDOR)' with_ctrl_c ./tools/phpunit.sh --laravel
+    needs skins tests 'php: Messenger (DULY_SYMFONY_VENDOR)' with_ctrl_c ./tools/phpunit.sh --symfony
 }
 
 # Before the first step that needs it, whatever was chosen.
