@@ -40,15 +40,16 @@ final class Server
         return self::$shared;
     }
 
-    /** Waits until the condition holds; it is asked again and again, so it must be cheap. */
+    /** Waits until the condition holds; it is asked again and again: the longer it takes, the rarer. */
     public static function until(callable $condition, string $otherwise, float $seconds = 60.0): void
     {
-        $end = microtime(true) + $seconds;
+        $began = microtime(true);
         while (!$condition()) {
-            if (microtime(true) > $end) {
+            $waited = microtime(true) - $began;
+            if ($waited > $seconds) {
                 throw new \RuntimeException($otherwise);
             }
-            usleep(2000);
+            usleep((int) (1e6 * min(max($waited / 8, 0.002), 0.02)));
         }
     }
 

@@ -88,12 +88,13 @@ class Server:
 
 
 def until(condition: Callable[[], object], otherwise: str, seconds: float = 60.0) -> None:
-    """Wait until the condition holds; it is asked again and again, so it must be cheap."""
-    end = time.monotonic() + seconds
+    """Wait until the condition holds; it is asked again and again: the longer it takes, the rarer."""
+    began = time.monotonic()
     while not condition():
-        if time.monotonic() > end:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(otherwise)
-        time.sleep(0.002)
+        time.sleep(min(max(waited / 8, 0.002), 0.02))
 
 
 @contextmanager

@@ -205,7 +205,9 @@ pub async fn eventually_within<F: Future<Output = bool>>(most: Duration, what: &
     let started = Instant::now();
     while !is_so().await {
         assert!(started.elapsed() < most, "waited {most:?} for: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        // To look again may start a program: the longer it takes, the rarer.
+        let pause = (started.elapsed() / 8).clamp(Duration::from_millis(2), Duration::from_millis(20));
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -57,6 +57,7 @@ async fn failover_by_sentinel_is_followed() {
         number += 1;
         run_set_once(&connection, &format!("k{number}"), "v").await.unwrap();
         assert!(started.elapsed() < Duration::from_secs(90), "the failover does not end");
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(run_set_once(&connection, "after", "v").await.unwrap(), bulk("v"));
     assert_eq!(replica.cli(&["GET", "after"]), "v");

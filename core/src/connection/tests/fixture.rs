@@ -147,7 +147,8 @@ pub(super) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
         assert!(started.elapsed() < Duration::from_secs(60), "waited a minute for: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        // To look again may start a program: the longer it takes, the rarer.
+        std::thread::sleep((started.elapsed() / 8).clamp(Duration::from_millis(2), Duration::from_millis(30)));
     }
 }
 
