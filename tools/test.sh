@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.." || exit
 . tools/steps.sh
 export RUSTDOCFLAGS='-D warnings'
 # Most tests wait most of the time: more of them at once than there are processors.
-export RUST_TEST_THREADS=${DULY_TEST_PROCESSES:-5} DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-5}
+export RUST_TEST_THREADS=${DULY_TEST_PROCESSES:-4} DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-5}
 # The same random numbers in every run; tools/soak.sh takes new ones.
 export DULY_MODEL_SEED=${DULY_MODEL_SEED:-24301} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-24301} \
     DULY_KILL_SEED=${DULY_KILL_SEED:-24301}
@@ -60,9 +60,9 @@ steps() {
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
     tests 'rust: units' cargo test "${shape[@]}" --lib
     build_ahead
-    # They wait for longer than the others.
-    tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
-        cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
+    # They wait for longer than the others: two programs at once, so that neither waits for the last tests of the other.
+    check 'rust: integration is built' cargo test "${shape[@]}" --no-run --test engine --test worker --test faults
+    beside engine worker_and_faults
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
     tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
     # The file says what PyO3 would find out about such a Python, which few machines have.
@@ -74,17 +74,22 @@ steps() {
     check 'python: the wheel in an empty venv' ./tools/wheel.sh
     needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
     # Most of these wait most of the time: one of the two alone keeps one processor busy.
-    beside plain_php frameworks
-    needs skins tests 'docs: examples' pytest python-tests/test_docs_examples.py \
-        --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
+    beside plain_php frameworks_and_docs
     check 'bench: guard of the plain path' python -m bench.guard
 }
 
+engine() { tests 'rust: integration: engine' with_ctrl_c cargo test "${shape[@]}" --test engine; }
+worker_and_faults() {
+    tests 'rust: integration: worker, faults' \
+        with_ctrl_c cargo test "${shape[@]}" --no-fail-fast --test worker --test faults
+}
 plain_php() { needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh; }
-frameworks() {
+frameworks_and_docs() {
     needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' with_ctrl_c ./tools/phpunit.sh --think
     needs skins tests 'php: Laravel (DULY_LARAVEL_VENDOR)' with_ctrl_c ./tools/phpunit.sh --laravel
     needs skins tests 'php: Messenger (DULY_SYMFONY_VENDOR)' with_ctrl_c ./tools/phpunit.sh --symfony
+    needs skins tests 'docs: examples' with_ctrl_c pytest python-tests/test_docs_examples.py \
+        --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
 }
 
 # Before the first step that needs it, whatever was chosen.
