@@ -60,9 +60,9 @@ steps() {
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
     tests 'rust: units' cargo test "${shape[@]}" --lib
     build_ahead
-    # They wait for longer than the others: two programs at once, so that neither waits for the last tests of the other.
-    check 'rust: integration is built' cargo test "${shape[@]}" --no-run --test engine --test worker --test faults
-    beside engine worker_and_faults
+    # They wait for longer than the others.
+    tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
+        cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
     tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
     # The file says what PyO3 would find out about such a Python, which few machines have.
@@ -78,11 +78,6 @@ steps() {
     check 'bench: guard of the plain path' python -m bench.guard
 }
 
-engine() { tests 'rust: integration: engine' with_ctrl_c cargo test "${shape[@]}" --test engine; }
-worker_and_faults() {
-    tests 'rust: integration: worker, faults' \
-        with_ctrl_c cargo test "${shape[@]}" --no-fail-fast --test worker --test faults
-}
 plain_php() { needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh; }
 frameworks_and_docs() {
     needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' with_ctrl_c ./tools/phpunit.sh --think
