@@ -12,6 +12,7 @@
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
 //! | `target.rs` | which server, which queue |
+//! | `web.rs` | `duly web`: the page |
 //! | `when.rs` | spans and times on the command line |
 //! | `workers.rs` | `duly workers` |
 
@@ -25,6 +26,7 @@ mod queues;
 mod schedules;
 mod show;
 mod target;
+mod web;
 mod when;
 mod workers;
 
@@ -72,6 +74,7 @@ enum Command {
     Audit(audit::Audit),
     Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
+    Web(web::Web),
     Worker(Worker),
 }
 
@@ -200,6 +203,7 @@ fn run_noting(
             Command::Audit(command) => command.run(output).await,
             Command::Delete(command) => command.run(output).await,
             Command::Bridge(command) => command.run(output).await,
+            Command::Web(command) => command.run(output).await,
             Command::Worker(command) => Err(command.run()),
         }
     });
