@@ -18,6 +18,7 @@ packages=(
     lua5.1 lua-check shellcheck             # the scripts as the server gets them, and these here
     systemd                                 # reads the units of examples/deploy
     zip unzip                               # the archives of a release
+    chromium chromium-driver fonts-noto-cjk # the page of `duly web` in a browser, in Chinese, too
     valgrind                                # counts the instructions of the plain path (bench/guard.py)
 )
 python_at_least=11

@@ -12,6 +12,7 @@
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
 //! | `target.rs` | which server, which queue |
+//! | `web.rs` | `duly web`: the page |
 //! | `when.rs` | spans and times on the command line |
 //! | `workers.rs` | `duly workers` |
 
@@ -25,6 +26,7 @@ mod queues;
 mod schedules;
 mod show;
 mod target;
+mod web;
 mod when;
 mod workers;
 
@@ -74,6 +76,7 @@ enum Command {
     Audit(audit::Audit),
     Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
+    Web(web::Web),
     Worker(Worker),
 }
 
@@ -205,6 +208,7 @@ fn run_noting(
         Command::Audit(command) => Box::pin(command.run(output)),
         Command::Delete(command) => Box::pin(command.run(output)),
         Command::Bridge(command) => Box::pin(command.run(output)),
+        Command::Web(command) => Box::pin(command.run(output)),
         Command::Worker(command) => Box::pin(ready(Err(command.run()))),
     };
     let ended = runtime.block_on(running);

@@ -71,7 +71,7 @@ pub(crate) fn escaped(text: impl IntoIterator<Item = char>) -> String {
 }
 
 /// Does it change what stands beside it, such as its direction?
-fn is_invisible(character: char) -> bool {
+pub(crate) fn is_invisible(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 

@@ -1,0 +1,154 @@
+//! `duly web`: a page in the browser that shows what the command shows, and does what it does.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `act.rs` | what can be done from the page, and the pages that ask first |
+//! | `door.rs` | who may come in |
+//! | `failed.rs`, `job.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
+//! | `request.rs` | a request and its response, without a socket |
+//! | `server.rs` | the sockets |
+//! | `site.rs` | from a request to its response |
+//! | `view.rs` | what all pages share |
+//! | `words.rs` | the words, in each language |
+
+mod act;
+mod door;
+mod failed;
+mod job;
+mod overview;
+mod queue;
+mod request;
+mod schedules;
+mod search;
+mod server;
+mod site;
+mod view;
+mod words;
+mod workers;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use clap::Args;
+use duly::{Error, ErrorKind};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use self::door::Door;
+use self::site::Site;
+use crate::target::Target;
+use crate::{DONE, INTERRUPTED, Output, invalid};
+
+/// Names the password, so that it is in no list of processes.
+const PASSWORD: &str = "DULY_WEB_PASSWORD";
+const SHORTEST_PASSWORD: usize = 12;
+/// How long a page waits for the server of the queues.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Show queues, jobs, schedules and workers in a browser, and act on them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without a password it listens on this machine only, and prints an address that signs in one browser, once.
+With a password of 12 characters or more in DULY_WEB_PASSWORD it asks for that, and may listen elsewhere. It speaks
+plain HTTP: put a proxy with TLS before it, or reach it with `ssh -L 8420:127.0.0.1:8420 host`.
+
+examples:
+  duly web
+  duly web --read-only --listen 127.0.0.1:0
+  DULY_WEB_PASSWORD=… duly web --listen 0.0.0.0:8420 --host queues.example.com")]
+pub(crate) struct Web {
+    #[command(flatten)]
+    target: Target,
+    /// Address and port; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8420")]
+    listen: SocketAddr,
+    /// Show everything, and act on nothing
+    #[arg(long)]
+    read_only: bool,
+    /// A name by which browsers reach it, such as that of a proxy; may be given more than once
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
+}
+
+impl Web {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let password = self.password()?;
+        let (interrupted, terminated) = (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
+        let client = self.target.builder().deadline(PATIENCE).build()?;
+        let (listener, address) = self.bind().await?;
+        let door = Door::new(password, self.host.clone(), address.port())?;
+        let path = door.token().map_or_else(String::new, |token| format!("sign-in?token={token}"));
+        let (log, mut lines) = unbounded_channel();
+        let log = Box::new(move |line| _ = log.send(line));
+        let prefix = self.target.prefix().to_owned();
+        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act: !self.read_only, log });
+        if let Err(error) = client.ping().await {
+            output.complain(&format!("{error}; the page says so until the server answers"));
+        }
+        output.line(&format!("http://{address}/{path}"));
+        _ = output.out.flush();
+        let (ended, status) = end(interrupted, terminated);
+        let serving = server::serve(listener, site, ended);
+        tokio::pin!(serving);
+        loop {
+            tokio::select! {
+                () = &mut serving => break,
+                Some(line) = lines.recv() => output.complain(&line),
+            }
+        }
+        write_rest(&mut lines, &mut output);
+        Ok(status.load(Ordering::Relaxed))
+    }
+
+    /// Errors: `InvalidArgument` if others could come in without one.
+    fn password(&self) -> Result<Option<String>, Error> {
+        let password = std::env::var(PASSWORD).ok().filter(|password| !password.is_empty());
+        if password.as_ref().is_some_and(|password| password.chars().count() < SHORTEST_PASSWORD) {
+            return Err(invalid(format!(
+                "the password in {PASSWORD} has fewer than {SHORTEST_PASSWORD} characters: take a longer one"
+            )));
+        }
+        if password.is_none() && !self.listen.ip().is_loopback() {
+            return Err(invalid(format!(
+                "others can reach {}: put a password of {SHORTEST_PASSWORD} characters or more into {PASSWORD}, or listen on 127.0.0.1",
+                self.listen.ip()
+            )));
+        }
+        Ok(password)
+    }
+
+    async fn bind(&self) -> Result<(TcpListener, SocketAddr), Error> {
+        let refused = |error| {
+            invalid(format!("{} cannot be listened on: {error}: choose another address with --listen", self.listen))
+        };
+        let listener = TcpListener::bind(self.listen).await.map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        Ok((listener, address))
+    }
+}
+
+fn listen_for(kind: SignalKind) -> Result<Signal, Error> {
+    signal(kind).map_err(|error| Error::new(ErrorKind::Internal, format!("signals cannot be heard of: {error}")))
+}
+
+/// Ready at the first of them; then the exit status is there, too.
+fn end(mut interrupted: Signal, mut terminated: Signal) -> (impl Future<Output = ()>, Arc<AtomicU8>) {
+    let status = Arc::new(AtomicU8::new(DONE));
+    let noted = Arc::clone(&status);
+    let ended = async move {
+        tokio::select! {
+            _ = interrupted.recv() => noted.store(INTERRUPTED, Ordering::Relaxed),
+            _ = terminated.recv() => {}
+        }
+    };
+    (ended, status)
+}
+
+fn write_rest(lines: &mut UnboundedReceiver<String>, output: &mut Output<'_>) {
+    while let Ok(line) = lines.try_recv() {
+        output.complain(&line);
+    }
+}

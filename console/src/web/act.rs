@@ -1,0 +1,295 @@
+//! What can be done from the page, and the pages that ask first.
+
+use std::time::Duration;
+
+use duly::{Client, Error, ErrorKind, Millis, Queue, Requeued, State, When};
+use hyper::StatusCode;
+use maud::html;
+
+use super::queue::{state_name, state_of};
+use super::request::Fields;
+use super::view::{Failure, Named, Page, Shown, View, number, shown};
+use super::words::{Words, fill};
+use crate::show::escaped;
+
+/// One verb of the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Act {
+    Cancel,
+    RunNow,
+    Reschedule,
+    Requeue,
+    RequeueAll,
+    Purge,
+    Pause,
+    Resume,
+    SchedulePause,
+    ScheduleResume,
+    ScheduleRun,
+    ScheduleRemove,
+}
+
+const ALL: [(&str, Act); 12] = [
+    ("cancel", Act::Cancel),
+    ("run-now", Act::RunNow),
+    ("reschedule", Act::Reschedule),
+    ("requeue", Act::Requeue),
+    ("requeue-all", Act::RequeueAll),
+    ("purge", Act::Purge),
+    ("pause", Act::Pause),
+    ("resume", Act::Resume),
+    ("schedule-pause", Act::SchedulePause),
+    ("schedule-resume", Act::ScheduleResume),
+    ("schedule-run", Act::ScheduleRun),
+    ("schedule-remove", Act::ScheduleRemove),
+];
+
+/// What was done.
+pub(crate) struct Done {
+    pub(crate) notice: String,
+    /// The page that shows it.
+    pub(crate) location: String,
+}
+
+/// What one act is about.
+struct Subject<'a> {
+    words: &'static Words,
+    named: Named,
+    queue: Queue,
+    form: &'a Fields,
+}
+
+impl Act {
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        ALL.iter().find(|(known, _)| *known == name).map(|(_, act)| *act)
+    }
+
+    fn name(self) -> &'static str {
+        ALL.iter().find(|(_, act)| *act == self).map_or("", |(name, _)| name)
+    }
+
+    /// What the log says of it: never the data of a job.
+    pub(crate) fn described(self, form: &Fields) -> String {
+        let known = ["queue", "parts", "id", "name", "state", "delay", "at"];
+        let given = form.iter().filter(|(name, value)| known.contains(name) && !value.is_empty());
+        let fields: Vec<_> =
+            given.map(|(name, value)| format!("{name}={}", escaped(value.chars().take(256)))).collect();
+        format!("{} {}", self.name(), fields.join(" "))
+    }
+
+    pub(crate) async fn run(self, client: &Client, words: &'static Words, form: &Fields) -> Result<Done, Failure> {
+        let named = Named::asked(client, form, words).await?;
+        let queue = named.open(client)?;
+        let subject = Subject { words, named, queue, form };
+        match self {
+            Self::Cancel => subject.cancel().await,
+            Self::RunNow => subject.reschedule(When::Now).await,
+            Self::Reschedule => subject.reschedule(when(form, words)?).await,
+            Self::Requeue => subject.requeue().await,
+            Self::RequeueAll => subject.requeue_all().await,
+            Self::Purge => subject.purge().await,
+            Self::Pause => subject.set_paused(true).await,
+            Self::Resume => subject.set_paused(false).await,
+            Self::SchedulePause | Self::ScheduleResume | Self::ScheduleRemove => subject.change_schedule(self).await,
+            Self::ScheduleRun => subject.run_schedule().await,
+        }
+    }
+
+    /// Asks, with the number of jobs that it is about.
+    pub(crate) async fn ask(self, view: &View<'_>) -> Shown {
+        let (words, query) = (view.words, view.query);
+        let named = Named::asked(view.client, query, words).await?;
+        let queue = named.open(view.client)?;
+        let state = state_of(query.get("state")).unwrap_or(State::Failed);
+        let (back, of_state) = (named.link("/queue", &[("state", state.as_str())]), state_name(state, words));
+        let (count, question, more, back) = match self {
+            Self::Cancel => (1, words.ask_cancel.to_owned(), words.ask_cancel_more, named.job(query.get("id"))),
+            Self::RequeueAll => {
+                let count = queue.counts().await?.failed;
+                let question = fill(words.ask_requeue_all, &[&number(count), &named.name]);
+                (count, question, words.ask_requeue_all_more, back)
+            }
+            Self::Purge => {
+                let count = queue.counts().await?.of(state);
+                let question = fill(words.ask_purge, &[&number(count), &named.name, &of_state.to_lowercase()]);
+                (count, question, words.ask_purge_more, back)
+            }
+            Self::ScheduleRemove => {
+                let name = query.get("name");
+                let question = fill(words.ask_remove, &[&name]);
+                (1, question, words.ask_remove_more, named.link("/schedule", &[("name", name)]))
+            }
+            _ => return Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, "")),
+        };
+        let asked = ["id", "name", "state", "from"].map(|name| (name, query.get(name)));
+        let fields = [&named.fields()[..], &asked[..]].concat();
+        let body = html! {
+            section.ask {
+                h1 { (shown(&question)) }
+                @if self == Self::Cancel { p.name { (shown(query.get("id"))) } }
+                @if count == 0 { p { (words.none_left) } } @else { p { (more) } }
+                div.actions {
+                    @if count > 0 { (view.button(self.name(), &fields, words.yes, "danger")) }
+                    a.button href=(back) { (words.back) }
+                }
+            }
+        };
+        Ok(Page::new(question, body))
+    }
+}
+
+impl Subject<'_> {
+    fn id(&self) -> &str {
+        self.form.get("id")
+    }
+
+    fn done(notice: String, location: String) -> Done {
+        Done { notice, location }
+    }
+
+    fn to_queue(&self) -> String {
+        match self.form.get("from") {
+            "failed" => "/failed".to_owned(),
+            _ => self.named.link("/queue", &[("state", self.form.get("state"))]),
+        }
+    }
+
+    fn missing_job(&self) -> Page {
+        Page::refusal(StatusCode::NOT_FOUND, self.words.no_job, self.words.no_job_more)
+    }
+
+    async fn cancel(self) -> Result<Done, Failure> {
+        let cancelled = self.queue.cancel(self.id()).await?.ok_or_else(|| self.missing_job())?;
+        let location = self.named.link("/queue", &[("state", cancelled.was.as_str())]);
+        Ok(Self::done(fill(self.words.done_cancel, &[&cancelled.id]), location))
+    }
+
+    async fn reschedule(self, when: When) -> Result<Done, Failure> {
+        let id = self.queue.reschedule(self.id(), when).await?;
+        Ok(Self::done(fill(self.words.done_reschedule, &[&id]), self.named.job(&id)))
+    }
+
+    async fn requeue(self) -> Result<Done, Failure> {
+        let ids = [self.id().to_owned()];
+        let words = self.words;
+        match self.queue.requeue(&ids).await?.first() {
+            Some(Requeued::Ready) => {
+                let is_from_list = self.form.get("from") == "queue";
+                let failed = || self.named.link("/queue", &[("state", State::Failed.as_str())]);
+                let location = if is_from_list { failed() } else { self.named.job(self.id()) };
+                Ok(Self::done(fill(words.done_requeue, &[&self.id()]), location))
+            }
+            Some(Requeued::Duplicate { id }) => {
+                Err(Page::refusal(StatusCode::CONFLICT, words.refused, &fill(words.key_taken, &[id])).into())
+            }
+            _ => Err(Page::refusal(StatusCode::NOT_FOUND, words.no_failed_job, "").into()),
+        }
+    }
+
+    async fn requeue_all(self) -> Result<Done, Failure> {
+        let failed = self.queue.counts().await?.failed;
+        let requeued = if failed == 0 { 0 } else { self.queue.requeue_all().await? };
+        let left = failed.saturating_sub(requeued);
+        let notice = match left {
+            0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
+            _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
+        };
+        Ok(Self::done(notice, self.to_queue()))
+    }
+
+    async fn purge(self) -> Result<Done, Failure> {
+        let words = self.words;
+        let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
+        let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
+        let removed = self.queue.purge(state).await?;
+        Ok(Self::done(fill(words.done_purge, &[&number(removed)]), self.to_queue()))
+    }
+
+    async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {
+        let notice = if is_paused {
+            self.queue.pause().await?;
+            self.words.done_pause
+        } else {
+            self.queue.resume().await?;
+            self.words.done_resume
+        };
+        Ok(Self::done(notice.to_owned(), self.to_queue()))
+    }
+
+    async fn change_schedule(self, act: Act) -> Result<Done, Failure> {
+        let (words, name, schedules) = (self.words, self.form.get("name"), self.queue.schedules());
+        let (is_there, notice) = match act {
+            Act::SchedulePause => (schedules.pause(name).await?, words.done_schedule_pause),
+            Act::ScheduleResume => (schedules.resume(name).await?, words.done_schedule_resume),
+            _ => (schedules.remove(name).await?, words.done_schedule_remove),
+        };
+        if !is_there {
+            return Err(Page::refusal(StatusCode::NOT_FOUND, words.no_schedule, "").into());
+        }
+        let of_one = self.named.link("/schedule", &[("name", name)]);
+        let location = if act == Act::ScheduleRemove { "/schedules".to_owned() } else { of_one };
+        Ok(Self::done(notice.to_owned(), location))
+    }
+
+    async fn run_schedule(self) -> Result<Done, Failure> {
+        let name = self.form.get("name");
+        let id = self.queue.schedules().run_now(name).await?;
+        let location = self.named.link("/schedule", &[("name", name)]);
+        Ok(Self::done(fill(self.words.done_schedule_run, &[&id]), location))
+    }
+}
+
+/// When a job shall be due: in a span, or at a time.
+fn when(form: &Fields, words: &Words) -> Result<When, Failure> {
+    let wrong = || Page::refusal(StatusCode::BAD_REQUEST, words.bad_time, "");
+    match (form.given("delay"), form.given("at")) {
+        (Some(delay), None) => {
+            let span: Duration = crate::when::span(delay.trim()).map_err(|_| wrong())?;
+            Ok(When::After(Millis::from_duration(span)?))
+        }
+        (None, Some(at)) => moment(at).map(When::At).ok_or_else(|| wrong().into()),
+        _ => Err(wrong().into()),
+    }
+}
+
+/// A time as browsers write it, in UTC: `2026-12-01T06:00`, with seconds or without.
+fn moment(text: &str) -> Option<Millis> {
+    let time: jiff::civil::DateTime = text.parse().ok()?;
+    let at = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
+    u64::try_from(at.as_millisecond()).ok().map(Millis::new)
+}
+
+/// May what the act would have done have been done?
+pub(crate) fn may_be_done(failure: &Failure) -> bool {
+    matches!(failure, Failure::Error(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Interrupted))
+}
+
+/// For the log.
+pub(crate) fn reason(failure: &Failure) -> String {
+    match failure {
+        Failure::Page(page) => format!("refused, status {}", page.status.as_u16()),
+        Failure::Error(error) => escaped(Error::to_string(error).chars()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_browsers_are_in_utc() {
+        let at = |text| moment(text).map(Millis::get);
+        assert_eq!(at("2026-12-01T06:00"), Some(1_796_104_800_000));
+        assert_eq!(at("2026-12-01T06:00:30"), Some(1_796_104_830_000));
+        for wrong in ["", "tomorrow", "2026-13-01T06:00", "1960-01-01T00:00"] {
+            assert_eq!(at(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_log_has_one_line_an_act() {
+        let form = Fields::parse(b"queue=q&id=a%0Ab%1B&form_token=secret&once=x&state=");
+        assert_eq!(Act::Cancel.described(&form), "cancel queue=q id=a\\nb\\u{1b}");
+        assert!(ALL.iter().all(|(name, act)| Act::of(name) == Some(*act) && act.name() == *name));
+    }
+}

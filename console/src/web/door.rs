@@ -1,0 +1,329 @@
+//! Who may come in: the address that is asked for, the one-time token, the password, sessions, and where a form comes from.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use duly::{Error, ErrorKind};
+use hyper::header::{HOST, HeaderName, ORIGIN};
+use subtle::ConstantTimeEq as _;
+
+use super::request::Request;
+
+/// How long a session lasts.
+const SESSION: Duration = Duration::from_secs(12 * 3600);
+const MOST_SESSIONS: usize = 100;
+/// The forms of a session that are remembered as sent.
+const MOST_SENT: usize = 1000;
+/// So many wrong passwords within `WRONG_WITHIN`, and no other is looked at until that is over.
+const MOST_WRONG: usize = 10;
+const WRONG_WITHIN: Duration = Duration::from_secs(60);
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Bytes that nobody can guess, as text.
+pub(crate) fn secret() -> Result<String, Error> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random numbers: {error}")))?;
+    let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or('0');
+    Ok(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+}
+
+fn same(one: &str, other: &str) -> bool {
+    one.as_bytes().ct_eq(other.as_bytes()).into()
+}
+
+/// A browser that has come in.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    /// What its cookie holds.
+    secret: String,
+    /// What its forms hold.
+    pub(crate) form_token: String,
+    /// Its name in the log.
+    pub(crate) name: String,
+    until: Instant,
+    /// Forms that were sent: each acts once.
+    sent: VecDeque<String>,
+    /// What its next page says.
+    notice: Option<String>,
+}
+
+impl Session {
+    fn new() -> Result<Self, Error> {
+        let name = secret()?.split_off(40);
+        let until = Instant::now() + SESSION;
+        Ok(Self { secret: secret()?, form_token: secret()?, name, until, sent: VecDeque::new(), notice: None })
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    /// Nothing once it was used.
+    token: Option<String>,
+    sessions: VecDeque<Session>,
+    /// When passwords were wrong.
+    wrong: VecDeque<Instant>,
+}
+
+/// Why nobody comes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Wrong,
+    TooOften,
+}
+
+#[derive(Debug)]
+pub(crate) struct Door {
+    password: Option<String>,
+    /// Names of this page besides those of the loopback and addresses.
+    hosts: Vec<String>,
+    cookie: String,
+    inside: Mutex<Inside>,
+}
+
+impl Door {
+    /// `port`: cookies of one host are sent to all its ports. Without a password there is a token.
+    pub(crate) fn new(password: Option<String>, hosts: Vec<String>, port: u16) -> Result<Self, Error> {
+        let token = if password.is_none() { Some(secret()?) } else { None };
+        let inside = Mutex::new(Inside { token, ..Inside::default() });
+        Ok(Self { password, hosts, cookie: format!("duly_{port}"), inside })
+    }
+
+    /// Nothing that is done under the lock can panic half way.
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn token(&self) -> Option<String> {
+        self.inside().token.clone()
+    }
+
+    pub(crate) fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// A foreign page can give its own name the address of this one, and would then read what this one answers: so names must be known.
+    /// Addresses nobody can give away.
+    pub(crate) fn knows_host(&self, request: &Request) -> bool {
+        let name = without_port(request.header(HOST));
+        let is_address = name.parse::<std::net::Ipv4Addr>().is_ok() || name.starts_with('[');
+        is_address
+            || name.eq_ignore_ascii_case("localhost")
+            || self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name))
+    }
+
+    /// Does a form come from a page of this host? Browsers say so.
+    pub(crate) fn is_own_form(request: &Request) -> bool {
+        let site = request.header(SEC_FETCH_SITE);
+        let origin = request.header(ORIGIN);
+        let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, host)| host == request.header(HOST));
+        match (site, origin) {
+            ("", "") => false,
+            ("same-origin", "") => true,
+            ("same-origin" | "", origin) => is_own(origin),
+            _ => false,
+        }
+    }
+
+    /// Takes the token, which is then of no use any more. Gives the cookie.
+    pub(crate) fn enter_by_token(&self, token: &str) -> Result<Option<String>, Error> {
+        let session = Session::new()?;
+        let mut inside = self.inside();
+        if !inside.token.as_ref().is_some_and(|known| same(known, token)) {
+            return Ok(None);
+        }
+        inside.token = None;
+        Ok(Some(self.begin(&mut inside, session)))
+    }
+
+    /// Gives the cookie.
+    pub(crate) fn enter_by_password(&self, password: &str) -> Result<Result<String, Refused>, Error> {
+        let session = Session::new()?;
+        let mut inside = self.inside();
+        let now = Instant::now();
+        inside.wrong.retain(|at| now.duration_since(*at) < WRONG_WITHIN);
+        if inside.wrong.len() >= MOST_WRONG {
+            return Ok(Err(Refused::TooOften));
+        }
+        if !self.password.as_ref().is_some_and(|known| same(known, password)) {
+            inside.wrong.push_back(now);
+            return Ok(Err(Refused::Wrong));
+        }
+        Ok(Ok(self.begin(&mut inside, session)))
+    }
+
+    fn begin(&self, inside: &mut Inside, session: Session) -> String {
+        let cookie = self.cookie(&session.secret, SESSION.as_secs());
+        inside.sessions.push_back(session);
+        if inside.sessions.len() > MOST_SESSIONS {
+            inside.sessions.pop_front();
+        }
+        cookie
+    }
+
+    fn cookie(&self, value: &str, seconds: u64) -> String {
+        format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict", self.cookie)
+    }
+
+    pub(crate) fn session(&self, request: &Request) -> Option<Session> {
+        self.with_session(request, |session| session.clone())
+    }
+
+    fn with_session<T>(&self, request: &Request, use_it: impl FnOnce(&mut Session) -> T) -> Option<T> {
+        let secret = request.cookie(&self.cookie)?;
+        let mut inside = self.inside();
+        let now = Instant::now();
+        inside.sessions.retain(|session| session.until > now);
+        inside.sessions.iter_mut().find(|session| same(&session.secret, secret)).map(use_it)
+    }
+
+    /// Ends the session. Gives the cookie that takes the place of its own.
+    pub(crate) fn leave(&self, session: &Session) -> String {
+        self.inside().sessions.retain(|known| !same(&known.secret, &session.secret));
+        self.cookie("", 0)
+    }
+
+    /// Is this the first time that this form is sent?
+    pub(crate) fn is_first(&self, request: &Request, form: &str) -> bool {
+        let first = self.with_session(request, |session| {
+            if session.sent.iter().any(|sent| sent == form) {
+                return false;
+            }
+            session.sent.push_back(form.to_owned());
+            if session.sent.len() > MOST_SENT {
+                session.sent.pop_front();
+            }
+            true
+        });
+        first.unwrap_or(false)
+    }
+
+    /// The form did nothing, and may be sent again.
+    pub(crate) fn take_back(&self, request: &Request, form: &str) {
+        self.with_session(request, |session| session.sent.retain(|sent| sent != form));
+    }
+
+    pub(crate) fn notify(&self, request: &Request, notice: String) {
+        self.with_session(request, |session| session.notice = Some(notice));
+    }
+
+    pub(crate) fn take_notice(&self, request: &Request) -> Option<String> {
+        self.with_session(request, |session| session.notice.take()).flatten()
+    }
+}
+
+impl Session {
+    pub(crate) fn is_own_token(&self, token: &str) -> bool {
+        same(&self.form_token, token)
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // The colons of an address of IPv6 stand in brackets.
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Method;
+    use hyper::header::{HeaderMap, HeaderValue};
+
+    use super::super::request::Fields;
+    use super::*;
+
+    fn request(headers: &[(&'static str, &str)]) -> Request {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, HeaderValue::from_str(value).unwrap());
+        }
+        let (query, form) = (Fields::default(), Fields::default());
+        Request { method: Method::GET, path: "/".into(), query, headers: map, form, peer: String::new() }
+    }
+
+    fn come_in(door: &Door) -> (Session, Request) {
+        let cookie = door.enter_by_token(&door.token().unwrap()).unwrap().unwrap();
+        let request = request(&[("cookie", &format!("other=1; {}", cookie.split(';').next().unwrap()))]);
+        (door.session(&request).unwrap(), request)
+    }
+
+    #[test]
+    fn a_token_opens_once() {
+        let door = Door::new(None, Vec::new(), 80).unwrap();
+        let token = door.token().unwrap();
+        assert!(door.enter_by_token("").unwrap().is_none());
+        assert!(door.enter_by_token(&token[1..]).unwrap().is_none());
+        assert!(door.enter_by_token(&token).unwrap().is_some());
+        assert!(door.enter_by_token(&token).unwrap().is_none());
+        assert!(door.token().is_none());
+    }
+
+    #[test]
+    fn a_form_acts_once_unless_it_did_nothing() {
+        let door = Door::new(None, Vec::new(), 80).unwrap();
+        let (session, request) = come_in(&door);
+        assert!(door.is_first(&request, "a") && !door.is_first(&request, "a") && door.is_first(&request, "b"));
+        door.take_back(&request, "a");
+        assert!(door.is_first(&request, "a"));
+        door.leave(&session);
+        assert!(door.session(&request).is_none() && !door.is_first(&request, "c"));
+    }
+
+    #[test]
+    fn wrong_passwords_are_few() {
+        let door = Door::new(Some("a long password".into()), Vec::new(), 80).unwrap();
+        assert!(door.token().is_none());
+        assert!(door.enter_by_password("a long password").unwrap().is_ok());
+        for _ in 0..MOST_WRONG {
+            assert_eq!(door.enter_by_password("another one").unwrap(), Err(Refused::Wrong));
+        }
+        assert_eq!(door.enter_by_password("a long password").unwrap(), Err(Refused::TooOften));
+    }
+
+    #[test]
+    fn sessions_are_bounded() {
+        let door = Door::new(Some("a long password".into()), Vec::new(), 80).unwrap();
+        for _ in 0..=MOST_SESSIONS {
+            door.enter_by_password("a long password").unwrap().unwrap();
+        }
+        assert_eq!(door.inside().sessions.len(), MOST_SESSIONS);
+    }
+
+    #[test]
+    fn a_name_that_is_not_this_pages_is_refused() {
+        let door = Door::new(None, vec!["queue.example.com".into()], 80).unwrap();
+        let knows = |host| door.knows_host(&request(&[("host", host)]));
+        for host in ["127.0.0.1:8420", "localhost", "localhost:1", "[::1]:8420", "10.0.0.7:80", "Queue.example.com:443"]
+        {
+            assert!(knows(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "evil.example:8420", "127.0.0.1.evil.example", "xlocalhost", "queue.example.com.evil"]
+        {
+            assert!(!knows(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_form_of_another_page_is_refused() {
+        let own = |headers: &[(&'static str, &str)]| {
+            let host = [("host", "127.0.0.1:8420")];
+            Door::is_own_form(&request(&[&host, headers].concat()))
+        };
+        assert!(own(&[("sec-fetch-site", "same-origin")]));
+        assert!(own(&[("origin", "http://127.0.0.1:8420")]));
+        assert!(own(&[("sec-fetch-site", "same-origin"), ("origin", "https://127.0.0.1:8420")]));
+        for site in ["cross-site", "same-site", "none"] {
+            assert!(!own(&[("sec-fetch-site", site), ("origin", "http://127.0.0.1:8420")]), "{site}");
+        }
+        for origin in ["null", "http://127.0.0.1:8421", "http://evil.example", "http://127.0.0.1:8420.evil.example"] {
+            assert!(!own(&[("origin", origin)]), "{origin}");
+            assert!(!own(&[("sec-fetch-site", "same-origin"), ("origin", origin)]), "{origin}");
+        }
+        assert!(!own(&[]));
+    }
+}

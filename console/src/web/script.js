@@ -1,0 +1,77 @@
+// Keeps what a page shows up to date. Everything works without it.
+"use strict";
+(() => {
+  const EVERY_MS = 2000;
+  const PATIENCE_MS = 10000;
+  const content = document.getElementById("content");
+  const button = document.getElementById("live");
+
+  // A second click on a button does nothing, here and on the server.
+  addEventListener("submit", (event) => {
+    if (event.target.method === "post") {
+      setTimeout(() => event.target.querySelectorAll("button").forEach((each) => { each.disabled = true; }));
+    }
+  });
+  addEventListener("pageshow", () => {
+    document.querySelectorAll("form button:disabled").forEach((each) => { each.disabled = false; });
+  });
+
+  if (!content || !button || !("live" in content.dataset)) { return; }
+
+  let stopped = false;
+  let ended = false;
+  let pressed = false;
+  let missed = 0;
+  let last = content.innerHTML;
+
+  // Is somebody at it: reading a selection, typing, opening something, about to click?
+  const inUse = () => {
+    const selection = getSelection();
+    const selects = selection && !selection.isCollapsed && content.contains(selection.anchorNode);
+    return selects || pressed || content.contains(document.activeElement) || content.querySelector("details[open]");
+  };
+
+  const show = () => {
+    const state = ended ? "ended" : stopped ? "stopped" : missed ? "stale" : inUse() ? "held" : "live";
+    button.textContent = button.dataset[state];
+    button.className = "live" + (state === "live" ? " on" : state === "stale" || state === "ended" ? " bad" : "");
+    button.setAttribute("aria-pressed", String(!stopped));
+  };
+
+  const refresh = async () => {
+    const response = await fetch(location.href, {
+      headers: { "duly-refresh": "1" }, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+    const text = await response.text();
+    ended = response.status === 401;
+    // What was asked for is late if somebody is at the page now.
+    if (ended || !response.headers.has("duly-refresh") || inUse() || stopped) { return; }
+    if (text !== last) {
+      last = text;
+      content.innerHTML = text;
+    }
+  };
+
+  const turn = async () => {
+    if (!stopped && !ended && !document.hidden && !inUse()) {
+      try {
+        await refresh();
+        missed = 0;
+      } catch {
+        missed += 1;
+      }
+    }
+    show();
+    setTimeout(turn, EVERY_MS);
+  };
+
+  button.hidden = false;
+  button.addEventListener("click", () => { stopped = !stopped; show(); });
+  addEventListener("pointerdown", () => { pressed = true; });
+  for (const name of ["pointerup", "pointercancel", "blur"]) {
+    addEventListener(name, () => { pressed = false; });
+  }
+  document.addEventListener("selectionchange", show);
+  show();
+  setTimeout(turn, EVERY_MS);
+})();

@@ -1,0 +1,99 @@
+//! Search: a job by its id or key, a queue by a part of its name.
+
+use duly::{Error, Found, QueueInfo};
+use futures_util::future::join_all;
+use maud::{Markup, html};
+
+use super::overview::is_of_one_queue;
+use super::queue::state_name;
+use super::view::{Failure, Named, Page, Shown, View, empty, or_dash, shown};
+use super::words::fill;
+use crate::target::all;
+
+/// How many queues are searched.
+const MOST_QUEUES: usize = 500;
+/// How many at once.
+const AT_ONCE: usize = 32;
+
+pub(crate) async fn show(view: &View<'_>) -> Shown {
+    let (words, text) = (view.words, view.query.get("q").trim());
+    if text.is_empty() {
+        return Ok(Page::new(words.search, html! { h1 { (words.search) } (empty(words.search, words.search_more)) }));
+    }
+    let (queues, all) = wanted(view).await?;
+    let by_name: Vec<_> = queues.iter().filter(|queue| queue.name.contains(text)).take(MOST_QUEUES).collect();
+    let searched = &queues[..queues.len().min(MOST_QUEUES)];
+    let mut found = Vec::new();
+    for some in searched.chunks(AT_ONCE) {
+        for (queue, jobs) in some.iter().zip(join_all(some.iter().map(|queue| find(view, queue, text))).await) {
+            found.extend(jobs?.into_iter().map(|job| (queue, job)));
+        }
+    }
+    let is_nothing = found.is_empty() && (by_name.is_empty() || !all);
+    let body = html! {
+        h1 { (fill(words.results_for, &[&text])) }
+        @if all && !by_name.is_empty() { (queue_list(view, &by_name)) }
+        @if !found.is_empty() { (jobs(view, &found)) }
+        @if is_nothing { (empty(words.nothing_found, &fill(words.nothing_found_more, &[&searched.len()]))) }
+        p.hint { (fill(if searched.len() < queues.len() { words.searched_some } else { words.searched }, &[&searched.len()])) }
+    };
+    Ok(Page::new(words.search, body))
+}
+
+/// The queues in which it is searched, and whether these are all.
+async fn wanted(view: &View<'_>) -> Result<(Vec<QueueInfo>, bool), Failure> {
+    let mut listed = all(view.client).await?;
+    let is_all = view.query.given("queue").is_none();
+    if !is_all {
+        let named = Named::asked(view.client, view.query, view.words).await?;
+        listed.retain(|queue| queue.name == named.name && queue.partitions == named.partitions);
+    }
+    Ok((listed, is_all))
+}
+
+/// The jobs of one queue that have this id or this key: two at the most.
+async fn find(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<Vec<Found>, Error> {
+    let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok(Vec::new()) };
+    let by_id = async { if duly::name::check_id(text).is_ok() { opened.find(text).await } else { Ok(None) } };
+    let by_key = async { if duly::name::check_key(text).is_ok() { opened.find_key(text).await } else { Ok(None) } };
+    match tokio::try_join!(by_id, by_key) {
+        Ok((by_id, by_key)) => {
+            let is_same =
+                |one: &Found| by_id.as_ref().is_some_and(|other| other.job.envelope.id == one.job.envelope.id);
+            let by_key = by_key.filter(|found| !is_same(found));
+            Ok(by_id.into_iter().chain(by_key).collect())
+        }
+        Err(error) if is_of_one_queue(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn queue_list(view: &View<'_>, queues: &[&QueueInfo]) -> Markup {
+    html! {
+        h2 { (view.words.queues) }
+        ul.found { @for queue in queues {
+            li { a href=(Named::new(&queue.name, queue.partitions).link("/queue", &[])) { (queue.name) } }
+        } }
+    }
+}
+
+fn jobs(view: &View<'_>, found: &[(&QueueInfo, Found)]) -> Markup {
+    let words = view.words;
+    html! {
+        div.scroll { table.cards {
+            thead { tr { th { (words.job) } th { (words.queue) } th { (words.state) } th { (words.name) } th { (words.key) } th { (words.why) } } }
+            tbody { @for (queue, found) in found {
+                @let named = Named::new(&queue.name, queue.partitions);
+                @let (job, state) = (&found.job.envelope, found.job.state);
+                tr {
+                    td.title { a.id href=(named.job(&job.id)) { (shown(&job.id)) } }
+                    td data-name=(words.queue) { a href=(named.link("/queue", &[])) { (queue.name) } }
+                    td data-name=(words.state) { span.badge.(state.as_str()) { (state_name(state, words)) } }
+                    td data-name=(words.name) { (or_dash(job.name.as_deref())) }
+                    td data-name=(words.key) { (or_dash(job.key.as_deref())) }
+                    td data-name=(words.why) lang="en" { (shown(&found.why)) }
+                }
+            } }
+        } }
+    }
+}

@@ -1,0 +1,275 @@
+//! From a request to its response: who may ask, which page it is, and the headers that all have.
+
+use duly::{Client, Error};
+use hyper::header::{
+    ACCEPT_LANGUAGE, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, SET_COOKIE,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, StatusCode};
+use maud::{Markup, html};
+
+use super::act::{self, Act};
+use super::door::{Door, Refused, Session};
+use super::request::{REFRESH, Request, Response};
+use super::view::{Failure, Frame, Page, View, failed};
+use super::words::Words;
+use super::{failed as failed_page, job, overview, queue, schedules, search, workers};
+
+const HTML: &str = "text/html; charset=utf-8";
+const LANGUAGE_COOKIE: &str = "duly_lang";
+/// No script but its own, no other host, in no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+const CROSS_ORIGIN_OPENER: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const CROSS_ORIGIN_RESOURCE: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// A file that is part of the program.
+pub(crate) struct Asset {
+    path: &'static str,
+    kind: &'static str,
+    text: &'static str,
+}
+
+pub(crate) const STYLE: Asset =
+    Asset { path: "/style.css", kind: "text/css; charset=utf-8", text: include_str!("style.css") };
+pub(crate) const SCRIPT: Asset =
+    Asset { path: "/script.js", kind: "text/javascript; charset=utf-8", text: include_str!("script.js") };
+pub(crate) const ICON: Asset = Asset { path: "/icon.svg", kind: "image/svg+xml", text: include_str!("icon.svg") };
+
+impl Asset {
+    /// Another text has another address, so browsers may keep it.
+    pub(crate) fn address(&self) -> String {
+        let sum = self
+            .text
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        format!("{}?v={sum:016x}", self.path)
+    }
+
+    fn response(&self) -> Response {
+        Response::new(StatusCode::OK, self.kind, self.text).with(CACHE_CONTROL, "max-age=86400")
+    }
+}
+
+/// Everything that answers.
+pub(crate) struct Site {
+    pub(crate) client: Client,
+    /// The beginning of all keys.
+    pub(crate) prefix: String,
+    pub(crate) door: Door,
+    pub(crate) may_act: bool,
+    /// Takes a line for each action.
+    pub(crate) log: Box<dyn Fn(String) + Send + Sync>,
+}
+
+impl Site {
+    /// Answers one request.
+    pub(crate) async fn handle(&self, request: Request) -> Response {
+        let language = request.query.given("lang").and_then(Words::of);
+        let mut response = self.answer(&request).await;
+        if let Some(language) = language {
+            let cookie = format!("{LANGUAGE_COOKIE}={}; Path=/; Max-Age=31536000; SameSite=Strict", language.short);
+            response = response.with(SET_COOKIE, &cookie);
+        }
+        if !response.headers.contains_key(CACHE_CONTROL) {
+            response = response.with(CACHE_CONTROL, "no-store");
+        }
+        response
+            .with(CONTENT_SECURITY_POLICY, POLICY)
+            .with(X_CONTENT_TYPE_OPTIONS, "nosniff")
+            .with(REFERRER_POLICY, "same-origin")
+            .with(CROSS_ORIGIN_OPENER, "same-origin")
+            .with(CROSS_ORIGIN_RESOURCE, "same-origin")
+    }
+
+    async fn answer(&self, request: &Request) -> Response {
+        if !self.door.knows_host(request) {
+            return plain(StatusCode::FORBIDDEN, "this page is not known by this name: name it with --host");
+        }
+        let is_post = request.method == Method::POST;
+        if !is_post && request.method != Method::GET && request.method != Method::HEAD {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "GET or POST").with(ALLOW, "GET, HEAD, POST");
+        }
+        if is_post && !Door::is_own_form(request) {
+            return plain(
+                StatusCode::FORBIDDEN,
+                "this form does not come from this page: load the page, and send it from there",
+            );
+        }
+        if let Some(asset) = [STYLE, SCRIPT, ICON].into_iter().find(|asset| asset.path == request.path) {
+            return asset.response();
+        }
+        let answered = if request.path == "/sign-in" { self.sign_in(request) } else { Ok(None) };
+        match (answered, self.door.session(request)) {
+            (Err(error), _) => plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+            (Ok(Some(response)), _) => response,
+            (Ok(None), None) => self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, ""),
+            (Ok(None), Some(session)) if is_post => self.post(request, &session).await,
+            (Ok(None), Some(session)) => self.get(request, &session).await,
+        }
+    }
+
+    fn words(request: &Request) -> &'static Words {
+        let asked = request.query.given("lang").or_else(|| request.cookie(LANGUAGE_COOKIE));
+        asked.and_then(Words::of).unwrap_or_else(|| Words::accepted(request.header(ACCEPT_LANGUAGE)))
+    }
+
+    /// Nothing if neither a token nor a password is given.
+    fn sign_in(&self, request: &Request) -> Result<Option<Response>, Error> {
+        let words = Self::words(request);
+        let come_in = |cookie: &str| Response::see("/").with(SET_COOKIE, cookie);
+        if request.method == Method::POST {
+            let refused = match self.door.enter_by_password(request.form.get("password"))? {
+                Ok(cookie) => return Ok(Some(come_in(&cookie))),
+                Err(refused) => refused,
+            };
+            let (status, why) = match refused {
+                Refused::Wrong => (StatusCode::UNAUTHORIZED, words.wrong_password),
+                Refused::TooOften => (StatusCode::TOO_MANY_REQUESTS, words.too_many),
+            };
+            return Ok(Some(self.ask_to_sign_in(request, status, why)));
+        }
+        if let Some(token) = request.query.given("token") {
+            return Ok(Some(match self.door.enter_by_token(token)? {
+                Some(cookie) => come_in(&cookie),
+                // Whoever is in, and loads the address again, stays in.
+                None if self.door.session(request).is_some() => Response::see("/"),
+                None => self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, words.used_token),
+            }));
+        }
+        Ok(None)
+    }
+
+    fn ask_to_sign_in(&self, request: &Request, status: StatusCode, why: &str) -> Response {
+        let words = Self::words(request);
+        let body = html! {
+            section.ask {
+                h1 { (words.sign_in) }
+                @if !why.is_empty() { p.error { (why) } }
+                @if self.door.has_password() {
+                    form method="post" action="/sign-in" {
+                        label { (words.password) input name="password" type="password" autocomplete="current-password" required autofocus; }
+                        button.primary { (words.sign_in) }
+                    }
+                } @else { p { (words.sign_in_token) } }
+            }
+        };
+        let page = Page { status, title: words.sign_in.to_owned(), body };
+        self.framed(request, None, &page)
+    }
+
+    async fn get(&self, request: &Request, session: &Session) -> Response {
+        let words = Self::words(request);
+        let view = View {
+            client: &self.client,
+            prefix: &self.prefix,
+            words,
+            query: &request.query,
+            session,
+            may_act: self.may_act,
+        };
+        let shown = match request.path.as_str() {
+            "/" => overview::show(&view).await,
+            "/queue" => queue::show(&view).await,
+            "/job" => job::show(&view).await,
+            "/failed" => failed_page::show(&view).await,
+            "/schedules" => schedules::show(&view).await,
+            "/schedule" => schedules::show_one(&view).await,
+            "/workers" => workers::show(&view).await,
+            "/search" => search::show(&view).await,
+            "/sign-in" => return Response::see("/"),
+            "/package" => match job::package(&view).await {
+                Ok(response) => return response,
+                Err(failure) => Err(failure),
+            },
+            path => self.ask(path, &view).await,
+        };
+        let page = shown.unwrap_or_else(|failure| page_of(failure, words));
+        self.framed(request, Some(session), &page)
+    }
+
+    async fn ask(&self, path: &str, view: &View<'_>) -> Result<Page, Failure> {
+        let words = view.words;
+        match path.strip_prefix("/ask/").and_then(Act::of) {
+            None => Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, "")),
+            Some(_) if !self.may_act => {
+                Ok(Page::refusal(StatusCode::FORBIDDEN, words.refused, words.refused_read_only))
+            }
+            Some(act) => act.ask(view).await,
+        }
+    }
+
+    async fn post(&self, request: &Request, session: &Session) -> Response {
+        let words = Self::words(request);
+        let refuse = |status, title, more| self.framed(request, Some(session), &Page::refusal(status, title, more));
+        if !session.is_own_token(request.form.get("form_token")) {
+            return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_form);
+        }
+        if request.path == "/sign-out" {
+            return Response::see("/").with(SET_COOKIE, &self.door.leave(session));
+        }
+        let Some(act) = request.path.strip_prefix("/act/").and_then(Act::of) else {
+            return refuse(StatusCode::NOT_FOUND, words.not_found, "");
+        };
+        if !self.may_act {
+            return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_read_only);
+        }
+        let Some(once) = request.form.given("once") else {
+            return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_form);
+        };
+        if !self.door.is_first(request, once) {
+            return refuse(StatusCode::CONFLICT, words.refused, words.done_before);
+        }
+        let ended = act.run(&self.client, words, &request.form).await;
+        self.note(request, session, act, ended.as_ref().err());
+        match ended {
+            Ok(done) => {
+                self.door.notify(request, done.notice);
+                Response::see(&done.location)
+            }
+            Err(failure) => self.not_done(request, session, once, failure),
+        }
+    }
+
+    fn not_done(&self, request: &Request, session: &Session, once: &str, failure: Failure) -> Response {
+        let words = Self::words(request);
+        let may_be_done = act::may_be_done(&failure);
+        let mut page = page_of(failure, words);
+        if may_be_done {
+            page.body = html! { (page.body) p.hint { (words.maybe_done) } };
+        } else {
+            self.door.take_back(request, once);
+        }
+        self.framed(request, Some(session), &page)
+    }
+
+    /// Who did what, when, and whether it was done.
+    fn note(&self, request: &Request, session: &Session, act: Act, failure: Option<&Failure>) {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        let (who, peer, what) = (&session.name, &request.peer, act.described(&request.form));
+        let outcome = failure.map_or_else(|| "done".to_owned(), act::reason);
+        (self.log)(format!("{now} session {who} from {peer}: {what}: {outcome}"));
+    }
+
+    fn framed(&self, request: &Request, session: Option<&Session>, page: &Page) -> Response {
+        if request.is_refresh() {
+            return Response::new(page.status, HTML, page.body.0.clone()).with(REFRESH, "1");
+        }
+        let notice = session.and_then(|_| self.door.take_notice(request));
+        let (words, may_act) = (Self::words(request), self.may_act);
+        let frame = Frame { words, session, may_act, path: &request.path, query: &request.query, notice };
+        let whole: Markup = frame.around(page);
+        Response::new(page.status, HTML, whole.into_string())
+    }
+}
+
+fn page_of(failure: Failure, words: &Words) -> Page {
+    match failure {
+        Failure::Page(page) => page,
+        Failure::Error(error) => failed(&error, words),
+    }
+}
+
+fn plain(status: StatusCode, why: &str) -> Response {
+    Response::new(status, "text/plain; charset=utf-8", format!("{why}\n"))
+}

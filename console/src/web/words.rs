@@ -1,0 +1,280 @@
+//! The words of the page, in each of its languages. Names, data, errors and the reasons why a job waits are shown as they are.
+
+use std::fmt::Display;
+
+macro_rules! words {
+    ($($name:ident: $english:literal, $chinese:literal;)*) => {
+        /// The words of one language. One that is missing does not compile.
+        #[derive(Debug)]
+        pub(crate) struct Words {
+            $(pub(crate) $name: &'static str,)*
+        }
+
+        pub(crate) const ENGLISH: Words = Words { $($name: $english,)* };
+        pub(crate) const CHINESE: Words = Words { $($name: $chinese,)* };
+
+        #[cfg(test)]
+        const ALL: &[(&str, &str, &str)] = &[$((stringify!($name), $english, $chinese),)*];
+    };
+}
+
+words! {
+    code: "en", "zh-CN";
+    short: "en", "zh";
+    skip: "Skip to the content", "跳到内容";
+    overview: "Overview", "概览";
+    failed_page: "Failed", "失败";
+    schedules: "Schedules", "定时任务";
+    workers: "Workers", "工作进程";
+    search: "Search", "查找";
+    search_hint: "Job id, key or queue", "任务 ID、键或队列";
+    sign_out: "Sign out", "退出";
+    read_only: "read-only", "只读";
+    live: "Live", "实时";
+    held: "On hold", "暂缓";
+    stopped: "Stopped", "已停止";
+    stale: "Not reached", "无法连接";
+    no_refresh: "Sign in again to go on", "请重新登录";
+
+    queue: "Queue", "队列";
+    queues: "Queues", "队列";
+    job: "Job", "任务";
+    schedule: "Schedule", "定时任务";
+    partitions: "partitions", "分区";
+    last_used: "Last used (UTC)", "最近使用 (UTC)";
+    oldest: "Oldest ready", "最久等待";
+    state: "State", "状态";
+    delayed: "Delayed", "延迟";
+    ready: "Ready", "就绪";
+    reserved: "Reserved", "执行中";
+    failed: "Failed", "失败";
+    paused: "paused", "已暂停";
+    limited: "held by a limit", "受限制";
+    no_worker: "no worker", "无工作进程";
+    jobs_of_page: "Jobs of the {} queues of this page", "本页 {} 个队列的任务";
+    no_queues: "No queue has been used yet", "还没有用过任何队列";
+    no_queues_more: "A queue is listed here with its first job, under the prefix {}.", "推入第一个任务后，队列就会出现在这里（前缀 {}）。";
+    first_page: "First page", "第一页";
+    next_page: "Next page", "下一页";
+    previous_page: "Previous page", "上一页";
+    rows: "{} to {} of {}", "第 {} 至 {} 条，共 {} 条";
+
+    next_due: "Next due", "下次到期";
+    next_lease_end: "Next lease ends", "下次租约到期";
+    in_span: "in {}", "{} 后";
+    now: "now", "现在";
+    totals: "Totals", "累计";
+    limits: "Limits", "限制";
+    whole_queue: "The whole queue", "整个队列";
+    concurrency: "At once", "并发";
+    rate: "Rate", "速率";
+    rate_in: "{} in {} s", "每 {1} 秒 {0} 个";
+    no_limits: "This queue has no limits.", "此队列没有限制。";
+    none_in_state: "No job of this queue is in this state.", "此队列没有处于该状态的任务。";
+    jobs_gone: "These jobs have moved on. Go to the first page.", "这些任务已有变化，请回到第一页。";
+
+    name: "Name", "名称";
+    key: "Key", "键";
+    priority: "Priority", "优先级";
+    failures: "Failures", "失败次数";
+    failures_of: "{} of at most {}", "{}，最多 {}";
+    error: "Error", "错误";
+    due: "Due (UTC)", "到期 (UTC)";
+    lease_ends: "Lease ends (UTC)", "租约到期 (UTC)";
+    failed_at: "Failed (UTC)", "失败于 (UTC)";
+    pushed_at: "Pushed (UTC)", "推入于 (UTC)";
+    why: "Why it is here", "原因";
+    progress: "Progress", "进度";
+    returns: "Came back", "退回次数";
+    token: "Token of its lease", "租约令牌";
+    timeout: "Timeout", "超时";
+    delay: "Delay", "延迟时间";
+    result_ttl: "Result is kept for", "结果保留";
+    retry_policy: "Retry policy", "重试策略";
+    headers: "Headers", "头";
+    other_fields: "Other fields", "其他字段";
+    data: "Data", "数据";
+    data_cut: "The first {} of {} characters are shown.", "只显示前 {} 个字符，共 {} 个。";
+    save_package: "Save the whole package, byte for byte", "保存完整内容（逐字节）";
+    undecodable: "This job cannot be decoded", "无法解码此任务";
+
+    cancel: "Cancel", "取消";
+    run_now: "Run now", "立即执行";
+    requeue: "Run again", "重新执行";
+    requeue_all: "Run all again", "全部重新执行";
+    reschedule: "Reschedule", "改期";
+    reschedule_in: "In (such as 90s, 30m, 2h)", "多久以后（如 90s、30m、2h）";
+    reschedule_at: "or at (UTC)", "或时间 (UTC)";
+    pause: "Pause", "暂停";
+    resume: "Resume", "恢复";
+    purge: "Remove all", "全部删除";
+    remove: "Remove", "删除";
+    back: "Back", "返回";
+    yes: "Yes, do it", "确认";
+
+    ask_cancel: "Cancel this job?", "取消此任务？";
+    ask_cancel_more: "It is removed for good. If a worker runs it, that worker loses it.", "任务将被永久删除。若正在执行，执行它的工作进程会失去租约。";
+    ask_requeue_all: "Run all {} failed jobs of {} again?", "重新执行 {1} 的全部 {0} 个失败任务？";
+    ask_requeue_all_more: "Their failures are forgotten, and they are ready at once.", "失败次数清零，并立即就绪。";
+    ask_purge: "Remove all {} jobs of {} that are {}?", "删除 {1} 中全部 {0} 个{2}任务？";
+    ask_purge_more: "This cannot be undone. Jobs that come into this state meanwhile are removed, too.", "此操作不可撤销。期间进入该状态的任务也会被删除。";
+    ask_remove: "Remove the schedule {}?", "删除定时任务 {}？";
+    ask_remove_more: "It fires no more. Jobs that it has pushed stay.", "不再触发。已推入的任务保留。";
+    none_left: "There is none any more.", "已经没有了。";
+
+    done_cancel: "The job {} is cancelled.", "任务 {} 已取消。";
+    done_reschedule: "The job {} has another due time.", "任务 {} 已改期。";
+    done_requeue: "The job {} is ready again.", "任务 {} 已重新就绪。";
+    done_requeue_all: "{} jobs are ready again.", "{} 个任务已重新就绪。";
+    done_requeue_some: "{} jobs are ready again; {} stay in failed, as other jobs have their keys or somebody else was first.", "{} 个任务已重新就绪；{} 个留在失败中：键被其他任务占用，或已被他人处理。";
+    done_purge: "{} jobs are removed.", "已删除 {} 个任务。";
+    done_pause: "The queue is paused: no more of its jobs are handed out.", "队列已暂停：不再分发任务。";
+    done_resume: "The queue hands out jobs again.", "队列已恢复分发任务。";
+    done_schedule_pause: "The schedule is paused.", "定时任务已暂停。";
+    done_schedule_resume: "The schedule fires again.", "定时任务已恢复。";
+    done_schedule_run: "The job {} is pushed.", "任务 {} 已推入。";
+    done_schedule_remove: "The schedule is removed.", "定时任务已删除。";
+    done_before: "This form was sent before, and acted once. Nothing more was done.", "此表单已提交过，只执行一次；未再执行任何操作。";
+
+    no_failed: "No job has failed for good", "没有失败的任务";
+    no_failed_more: "A job without retries left stays here until it is run again or removed.", "没有剩余重试次数的任务会留在这里，直到重新执行或删除。";
+    newest_failed: "The newest {} of {}", "最新 {} 个，共 {} 个";
+    show_all: "Show all", "查看全部";
+    trimmed: "{} older ones were removed by the queue's bounds.", "{} 个更早的任务因上限被移除。";
+
+    no_schedules: "No queue of this page has schedules", "本页的队列没有定时任务";
+    no_schedules_more: "Schedules push jobs by a cron pattern or at an interval.", "定时任务按 cron 表达式或固定间隔推入任务。";
+    more_schedules: "{} shows its first {} schedules here.", "{} 在此只显示前 {} 个定时任务。";
+    when: "When", "时间";
+    every: "every {}", "每 {}";
+    next: "Next (UTC)", "下次 (UTC)";
+    last: "Last (UTC)", "上次 (UTC)";
+    fired: "Fired", "已触发";
+    owner: "Owner", "所有者";
+    overlap: "While an earlier job is there", "上一个任务仍在时";
+    catch_up: "Missed slots", "错过的触发点";
+    changed_at: "Changed (UTC)", "修改于 (UTC)";
+    next_slots: "Next slots (UTC)", "接下来的触发点 (UTC)";
+    no_next_slots: "It has no next slot: it is paused or over.", "没有下一个触发点：已暂停或已结束。";
+    last_fires: "Last fires", "最近触发";
+    no_fires: "It has not fired yet.", "尚未触发。";
+    slot: "Slot (UTC)", "触发点 (UTC)";
+    at: "At (UTC)", "时间 (UTC)";
+    outcome: "Outcome", "结果";
+
+    no_workers: "No worker serves the queues of this page", "本页的队列没有工作进程";
+    no_workers_more: "A worker is listed a moment after it starts, and for up to 30 s after it died.", "工作进程启动后即会列出；异常退出后最多 30 秒消失。";
+    worker: "Worker", "工作进程";
+    language: "Language", "语言";
+    started: "Started (UTC)", "启动于 (UTC)";
+    serves: "Serves", "服务队列";
+    runs: "Runs", "正在执行";
+    idle: "idle", "空闲";
+
+    results_for: "Results for “{}”", "“{}”的查找结果";
+    nothing_found: "Nothing found", "没有找到";
+    nothing_found_more: "No job has this id or key, in {} queues: it is done, was cancelled, or never was there.", "在 {} 个队列中没有任务使用此 ID 或键：已完成、已取消，或从未存在。";
+    searched: "{} queues were searched.", "已查找 {} 个队列。";
+    searched_some: "Only the first {} queues were searched: open a queue to look into it.", "只查找了前 {} 个队列，请打开具体队列继续查找。";
+    search_more: "Type the id or the key of a job, or a part of the name of a queue.", "输入任务的 ID 或键，或队列名称的一部分。";
+    in_queue: "Id or key of a job", "任务的 ID 或键";
+
+    sign_in: "Sign in", "登录";
+    password: "Password", "密码";
+    sign_in_token: "Start `duly web` again, and open the address that it prints. It signs in one browser, once.", "请重新运行 duly web 并打开它打印的地址。该地址只能登录一个浏览器，且只能使用一次。";
+    wrong_password: "This is not the password.", "密码错误。";
+    too_many: "Too many wrong passwords: try again in a minute.", "密码错误次数过多：请一分钟后再试。";
+    used_token: "This address was used before, or is not the one that was printed.", "此地址已使用过，或不是打印出来的地址。";
+
+    not_found: "There is no such page", "页面不存在";
+    no_job: "There is no such job", "任务不存在";
+    no_job_more: "It is done, was cancelled, or never was in this queue.", "已完成、已取消，或从未在此队列中。";
+    no_queue: "There is no such queue", "队列不存在";
+    no_queue_more: "No queue of this name has been used under this prefix.", "此前缀下没有用过该名称的队列。";
+    no_schedule: "There is no such schedule", "定时任务不存在";
+    no_failed_job: "There is no such failed job. Somebody else may have been first.", "没有这个失败任务，可能已被他人处理。";
+    key_taken: "It stays in failed: its key belongs to the job {} now.", "仍在失败中：其键现在属于任务 {}。";
+    unreachable: "The server of the queues does not answer", "队列服务器没有响应";
+    unreachable_more: "Nothing is lost. This page comes back when the server does.", "不会丢失任何数据。服务器恢复后，此页面会自动恢复。";
+    maybe_done: "The action may have been done. Look before you send it again.", "操作可能已经执行，请先查看再重试。";
+    went_wrong: "This cannot be shown", "无法显示";
+    refused: "This is refused", "已拒绝";
+    refused_form: "The form does not come from a page of this session. Load the page again, then send it again.", "表单不是来自本会话的页面。请重新加载页面后再提交。";
+    refused_read_only: "This page is read-only: start `duly web` without --read-only to act.", "此页面为只读：不带 --read-only 启动 duly web 才能操作。";
+    bad_time: "Say a span, such as 90s, 30m or 2h, or a time; not both.", "请填写时长（如 90s、30m、2h）或时间，二者选一。";
+}
+
+/// Languages that a browser can ask for.
+pub(crate) const LANGUAGES: [(&str, &str, &Words); 2] = [("en", "English", &ENGLISH), ("zh", "中文", &CHINESE)];
+
+impl Words {
+    /// The language of that code.
+    pub(crate) fn of(code: &str) -> Option<&'static Self> {
+        LANGUAGES.iter().find(|(known, _, _)| *known == code).map(|(_, _, words)| *words)
+    }
+
+    /// The first known language of an `Accept-Language`, whose order browsers keep.
+    pub(crate) fn accepted(header: &str) -> &'static Self {
+        let mut codes = header.split(',').map(|one| one.trim().split(['-', ';']).next().unwrap_or(""));
+        codes.find_map(|code| Self::of(&code.to_ascii_lowercase())).unwrap_or(&ENGLISH)
+    }
+}
+
+/// Puts values in the places of a text: `{}` in their order, `{0}` by their number.
+pub(crate) fn fill(text: &str, values: &[&dyn Display]) -> String {
+    let mut filled = String::new();
+    let (mut rest, mut next) = (text, 0);
+    while let Some((before, behind)) = rest.split_once('{') {
+        let (place, behind) = behind.split_once('}').unwrap_or((behind, ""));
+        filled.push_str(before);
+        let index = place.parse().unwrap_or(next);
+        next += 1;
+        if let Some(value) = values.get(index) {
+            filled.push_str(&value.to_string());
+        }
+        rest = behind;
+    }
+    filled + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The places of a text, by number.
+    fn places(text: &str) -> Vec<String> {
+        let inside = text.split('{').skip(1).map(|behind| behind.split('}').next().unwrap());
+        let mut all: Vec<_> = inside
+            .enumerate()
+            .map(|(index, place)| if place.is_empty() { index.to_string() } else { place.to_owned() })
+            .collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn every_word_is_there_in_every_language() {
+        for (name, english, chinese) in ALL {
+            assert!(!english.trim().is_empty() && !chinese.trim().is_empty(), "{name}");
+            assert_eq!(places(english), places(chinese), "{name}");
+            let is_chinese = chinese.chars().any(|one| ('\u{4e00}'..='\u{9fff}').contains(&one));
+            assert!(is_chinese || ["code", "short"].contains(name), "{name} is not translated");
+        }
+    }
+
+    #[test]
+    fn values_are_put_in_their_places() {
+        assert_eq!(fill("{} of {}", &[&1, &"{}"]), "1 of {}");
+        assert_eq!(fill("{1} of {0}", &[&1, &2]), "2 of 1");
+        assert_eq!(fill("none", &[&1]), "none");
+    }
+
+    #[test]
+    fn the_language_is_the_first_that_is_known() {
+        for (header, code) in
+            [("", "en"), ("fr, zh-CN;q=0.8, en", "zh"), ("ZH", "zh"), ("de", "en"), ("en-GB,zh", "en")]
+        {
+            assert_eq!(Words::accepted(header).short, code, "{header}");
+        }
+    }
+}

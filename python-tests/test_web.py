@@ -1,0 +1,679 @@
+"""The page of `duly web`: a real process, real HTTP, a real Redis; in a real browser: test_web_browser.py."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from html import unescape
+from html.parser import HTMLParser
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import duly
+import pytest
+from support import Server, running, until
+
+HOSTILE = "<script>alert(1)</script>"
+PASSWORD = "a long password"
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: http.client.HTTPMessage
+    text: str
+
+    @property
+    def location(self) -> str:
+        return self.headers["location"] or ""
+
+
+@dataclass
+class Form:
+    action: str
+    fields: dict[str, str] = field(default_factory=dict)
+
+
+class Forms(HTMLParser):
+    """The forms that act, and the links, of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.forms: list[Form] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form" and given.get("method") == "post":
+            self.forms.append(Form(given["action"]))
+        elif tag == "input" and self.forms and given.get("type") == "hidden":
+            self.forms[-1].fields[given["name"]] = given["value"]
+        elif tag == "a":
+            self.links.append(given.get("href", ""))
+
+
+class Web:
+    """`duly web`, and a browser without a window."""
+
+    def __init__(self, url: str, prefix: str, *arguments: str, password: str = "") -> None:
+        command = [sys.executable, "-m", "duly", "web", "--url", url, "--prefix", prefix, "--listen", "127.0.0.1:0"]
+        env = {**os.environ, "DULY_WEB_PASSWORD": password}
+        self.process = subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+        )
+        assert self.process.stdout is not None
+        self.address = self.process.stdout.readline().strip()
+        self.port = urlsplit(self.address).port or 0
+        self.cookies: dict[str, str] = {}
+
+    @property
+    def entry(self) -> str:
+        return self.address.removeprefix(f"http://127.0.0.1:{self.port}")
+
+    def ask(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answer:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
+        try:
+            connection.request(method, path, body or None, {**cookies, **(headers or {})})
+            answer = connection.getresponse()
+            for cookie in answer.headers.get_all("set-cookie", []):
+                name, _, value = cookie.partition(";")[0].partition("=")
+                self.cookies[name] = value
+            return Answer(answer.status, answer.headers, answer.read().decode())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **fields: str) -> Answer:
+        return self.ask("GET", path + (f"?{urlencode(fields)}" if fields else ""))
+
+    def post(self, path: str, fields: dict[str, str], **headers: str) -> Answer:
+        kind = {"Content-Type": "application/x-www-form-urlencoded", "Sec-Fetch-Site": "same-origin"}
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.ask("POST", path, urlencode(fields).encode(), {**kind, **given})
+
+    def enter(self) -> None:
+        assert self.get(self.entry).status == 303
+
+    def form(self, page: str, act: str) -> Form:
+        """The form for `act` on that page."""
+        answer = self.ask("GET", page)
+        found = [form for form in Forms(answer.text).forms if form.action == f"/act/{act}"]
+        assert found, (page, act, answer.text)
+        return found[0]
+
+    def act(self, page: str, act: str, **more: str) -> str:
+        """Press that button, and give what the next page says."""
+        form = self.form(page, act)
+        answer = self.post(form.action, {**form.fields, **more})
+        assert answer.status == 303, answer.text
+        text = self.ask("GET", answer.location).text
+        notice = re.search(r'<p class="notice" role="status">(.*?)</p>', text)
+        assert notice, text
+        return unescape(re.sub("<.*?>", "", notice[1]))
+
+    def end(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, str]:
+        self.process.send_signal(by)
+        _, err = self.process.communicate(timeout=20)
+        return self.process.returncode, err
+
+
+Start = Callable[..., Web]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[Web] = []
+
+    def run(url: str, prefix: str, *arguments: str, password: str = "") -> Web:
+        started.append(Web(url, prefix, *arguments, password=password))
+        return started[-1]
+
+    yield run
+    for web in started:
+        web.process.kill()
+        web.process.communicate()
+
+
+@pytest.fixture
+def web(start: Start, server: Server, prefix: str) -> Web:
+    web = start(server.url, prefix)
+    web.enter()
+    return web
+
+
+def fail(queue: duly.Queue, id: str, **options: str) -> None:  # noqa: A002
+    queue.push({"n": 1}, id=id, max_retries=0, **options)  # type: ignore[arg-type]
+    job = queue.reserve()
+    assert job is not None
+    job.fail(f"ValueError: {HOSTILE}\n  at line 7", final=True)
+
+
+def fill(client: duly.Client) -> None:
+    """Something of everything."""
+    orders = client.queue("orders")
+    fail(orders, "broken", name=HOSTILE)
+    orders.push(
+        {"order": 42}, id="later", name="close", key="close:42", delay=1800, headers={"tenant": "acme"}, timeout=30
+    )
+    orders.push({"text": HOSTILE}, id=HOSTILE, name=HOSTILE, key="a\u202eb")
+    orders.schedules.put("nightly", duly.Schedule(duly.NewJob(name="report"), cron="0 3 * * *", tz="Europe/Berlin"))
+    client.partitions("clicks", 4).push(1, id="click", key="k")
+
+
+PAGES = ("/", "/queue?queue=orders", "/failed", "/schedules", "/workers", "/search", "/search?q=later")
+
+
+def test_a_token_signs_in_one_browser_once(start: Start, server: Server, prefix: str) -> None:
+    web = start(server.url, prefix)
+    answer = web.get("/")
+    assert (answer.status, "Start `duly web` again" in answer.text) == (401, True)
+    assert web.get("/sign-in", token="0" * 48).status == 401
+    answer = web.ask("GET", web.entry)
+    cookie = answer.headers["set-cookie"]
+    assert (answer.status, answer.location) == (303, "/")
+    assert "; HttpOnly; SameSite=Strict" in cookie
+    assert web.get("/").status == 200
+    # Whoever is in may load it again; nobody else comes in by it.
+    assert web.ask("GET", web.entry).status == 303
+    mine, web.cookies = web.cookies, {}
+    answer = web.ask("GET", web.entry)
+    assert (answer.status, "set-cookie" in answer.headers) == (401, False)
+    web.cookies = mine
+    form = Forms(web.get("/").text).forms[-1]
+    assert web.post("/sign-out", form.fields).status == 303
+    web.cookies = mine
+    assert web.get("/").status == 401
+
+
+def test_without_a_session_nothing_is_shown_or_done(web: Web, client: duly.Client) -> None:
+    fill(client)
+    form = web.form("/queue?queue=orders", "pause")
+    web.cookies = {}
+    for page in [*PAGES, "/job?queue=orders&id=later", "/package?queue=orders&id=later", "/nothing"]:
+        answer = web.ask("GET", page)
+        assert (answer.status, "close" in answer.text) == (401, False), page
+    assert web.post(form.action, form.fields).status == 401
+    assert not client.queue("orders").counts().paused
+
+
+def test_a_password_is_asked_for(start: Start, server: Server, prefix: str) -> None:
+    web = start(server.url, prefix, password=PASSWORD)
+    assert web.entry == "/"
+    assert 'type="password"' in web.get("/").text
+    assert web.post("/sign-in", {"password": "another one"}).status == 401
+    assert web.post("/sign-in", {"password": ""}).status == 401
+    assert web.get("/").status == 401
+    assert web.post("/sign-in", {"password": PASSWORD}, Sec_Fetch_Site="cross-site").status == 403
+    assert web.post("/sign-in", {"password": PASSWORD}).status == 303
+    assert web.get("/").status == 200
+    assert [web.post("/sign-in", {"password": "wrong"}).status for _ in range(9)] == [401] * 8 + [429]
+    assert web.post("/sign-in", {"password": PASSWORD}).status == 429
+    assert web.get("/").status == 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "password", "said"),
+    [
+        (["--listen", "0.0.0.0:0"], "", "put a password of 12 characters or more into DULY_WEB_PASSWORD"),
+        (["--listen", "[::]:0"], "", "others can reach ::"),
+        ([], "short", "fewer than 12 characters"),
+        (["--listen", "nowhere"], "", "invalid value 'nowhere'"),
+    ],
+)
+def test_it_is_open_to_nobody_by_default(server: Server, arguments: list[str], password: str, said: str) -> None:
+    command = [sys.executable, "-m", "duly", "web", "--url", server.url, *arguments]
+    env = {**os.environ, "DULY_WEB_PASSWORD": password}
+    ended = subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=20)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert said in ended.stderr
+
+
+def test_an_address_in_use_is_said(web: Web, server: Server) -> None:
+    command = [sys.executable, "-m", "duly", "web", "--url", server.url, "--listen", f"127.0.0.1:{web.port}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    assert (ended.returncode, "choose another address with --listen" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_is_there_without_data(web: Web, client: duly.Client, page: str) -> None:
+    if "queue=" in page:
+        client.queue("orders").push(1, id="one")
+        client.queue("orders").cancel("one")
+    assert web.ask("GET", page).status == 200
+
+
+def test_every_page_is_there_and_hides_and_runs_nothing(web: Web, client: duly.Client) -> None:
+    fill(client)
+    seen: set[str] = set()
+    left = list(PAGES)
+    while left:
+        page = left.pop()
+        if page in seen or page.startswith("/ask/"):
+            continue
+        seen.add(page)
+        answer = web.ask("GET", page)
+        assert answer.status == 200, (page, answer.text)
+        if page.startswith("/package"):
+            continue
+        assert HOSTILE not in answer.text, page
+        assert "\u202e" not in answer.text, page
+        left += [link for link in Forms(answer.text).links if link.startswith("/")]
+    kinds = {urlsplit(page).path for page in seen}
+    assert kinds == {"/", "/queue", "/job", "/package", "/failed", "/schedules", "/schedule", "/workers", "/search"}
+    assert len(seen) > 30
+    text = web.get("/job", queue="orders", id=HOSTILE).text
+    assert "&lt;script&gt;" in text
+    assert "⟨202E⟩" in text
+    assert "ValueError: &lt;script&gt;" in web.get("/job", queue="orders", id="broken").text
+
+
+def test_every_answer_is_closed(web: Web) -> None:
+    for page in ("/", "/nothing", "/style.css", "/sign-in"):
+        headers = web.get(page).headers
+        assert headers["content-security-policy"].startswith(POLICY)
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+    assert web.get("/").headers["cache-control"] == "no-store"
+    page = web.get("/").text
+    assert " style=" not in page
+    assert re.findall(r'(?:src|href)="(?!/|#)', page) == []
+    assert re.findall(r"<script(?! defer src)", page) == []
+
+
+def test_names_that_are_not_its_own_are_refused(start: Start, server: Server, prefix: str) -> None:
+    web = start(server.url, prefix, "--host", "queues.example.com")
+    web.enter()
+    for host in ("127.0.0.1:1", "localhost", "[::1]:8420", "queues.example.com"):
+        assert web.ask("GET", "/", headers={"Host": host}).status == 200, host
+    for host in ("evil.example", f"evil.example:{web.port}", "127.0.0.1.evil.example", ""):
+        assert web.ask("GET", "/", headers={"Host": host}).status == 403, host
+    # Before anything else: the token is still good elsewhere.
+    other = start(server.url, prefix)
+    assert other.ask("GET", other.entry, headers={"Host": "evil.example"}).status == 403
+    other.enter()
+
+
+def test_forms_of_others_are_refused(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    queue.push(1)
+    form = web.form("/queue?queue=orders", "pause")
+    own = f"http://127.0.0.1:{web.port}"
+    for site, origin in [
+        ("cross-site", own),
+        ("same-site", own),
+        ("none", own),
+        ("", "http://evil.example"),
+        ("", "null"),
+        ("", ""),
+    ]:
+        headers = {"Sec_Fetch_Site": site, "Origin": origin}
+        assert web.post(form.action, form.fields, **headers).status == 403, headers
+    for wrong in ({"form_token": ""}, {"form_token": "0" * 48}, {"once": ""}):
+        assert web.post(form.action, {**form.fields, **wrong}).status == 403, wrong
+    assert not queue.counts().paused
+    # A browser without Sec-Fetch-Site says where the form comes from.
+    assert web.post(form.action, form.fields, Sec_Fetch_Site="", Origin=own).status == 303
+    assert queue.counts().paused
+
+
+def test_only_the_right_methods_act(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    queue.push(1)
+    form = web.form("/queue?queue=orders", "pause")
+    for method in ("PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
+        answer = web.ask(method, "/")
+        assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+    assert web.get(form.action, **form.fields).status == 404
+    answer = web.ask("HEAD", "/")
+    assert (answer.status, answer.text) == (200, "")
+    headers = {"Content-Type": "text/plain", "Sec-Fetch-Site": "same-origin"}
+    assert web.ask("POST", form.action, urlencode(form.fields).encode(), headers).status == 415
+    assert web.post("/act/nothing", form.fields).status == 404
+    assert web.post("/", form.fields).status == 404
+    assert not queue.counts().paused
+
+
+def test_requests_are_bounded(web: Web) -> None:
+    assert web.post("/sign-in", {"password": "x" * 100_000}).status == 413
+    assert web.ask("GET", f"/search?q={'x' * 20_000}").status in (414, 431)
+    assert web.ask("GET", "/", headers={f"X-{index}": "1" for index in range(200)}).status == 431
+    # Connections that say nothing do not hold up others for long.
+    silent = [socket.create_connection(("127.0.0.1", web.port)) for _ in range(80)]
+    try:
+        assert web.get("/").status == 200
+    finally:
+        for one in silent:
+            one.close()
+
+
+def test_what_is_not_there_is_said(web: Web, client: duly.Client) -> None:
+    client.queue("orders").push(1, id="one")
+    for page in (
+        "/nothing",
+        "/ask/nothing?queue=orders",
+        "/queue",
+        "/queue?queue=none",
+        "/queue?queue=orders&parts=4",
+        "/queue?queue=a/b",
+        "/queue?queue=orders&state=lost",
+        "/job?queue=orders&id=two",
+        "/job?queue=orders",
+        "/job?queue=orders&id=%0a",
+        "/schedule?queue=orders&name=none",
+        "/package?queue=orders&id=two",
+        "/%2e%2e/etc/passwd",
+    ):
+        assert web.ask("GET", page).status == 404, page
+    assert web.ask("GET", "/queue?queue=orders&offset=-1").status == 200
+    assert web.ask("GET", "/queue?queue=orders&offset=99999999999999999999").status == 200
+    assert "These jobs have moved on" in web.ask("GET", "/queue?queue=orders&offset=500").text
+
+
+def test_a_job_is_rescheduled_and_cancelled(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    queue.push(1, id="a b", delay=60)
+    page = "/job?queue=orders&id=a+b"
+    assert web.act(page, "reschedule", delay="2h") == "The job a b has another due time."
+    found = queue.find("a b")
+    assert found is not None
+    assert "waits for its due time, in 7" in found.why
+    web.act(page, "reschedule", at="2100-01-01T00:00")
+    found = queue.find("a b")
+    assert found is not None
+    assert found.at == 4102444800.0
+    form = web.form(page, "reschedule")
+    for wrong in (
+        {},
+        {"delay": "soon"},
+        {"at": "soon"},
+        {"delay": "1h", "at": "2100-01-01T00:00"},
+        {"delay": "999999d"},
+    ):
+        # What did nothing may be sent again.
+        assert web.post(form.action, {**form.fields, **wrong}).status == 400, wrong
+    web.act(page, "run-now")
+    assert queue.counts().ready == 1
+    asked = "/ask/cancel?queue=orders&id=a+b"
+    assert asked in [unescape(link) for link in Forms(web.ask("GET", page).text).links]
+    form = web.form(asked, "cancel")
+    assert web.act(asked, "cancel") == "The job a b is cancelled."
+    assert web.post(form.action, form.fields).status == 404
+    assert queue.counts().ready == 0
+
+
+def test_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    for name in ("a", "b", "c", "d"):
+        fail(queue, name)
+    # The newest first.
+    assert re.findall(r'class="id" href="/job\?queue=orders&amp;id=(.)"', web.get("/failed").text) == [
+        "d",
+        "c",
+        "b",
+        "a",
+    ]
+    assert web.act("/job?queue=orders&id=a", "requeue") == "The job a is ready again."
+    assert web.act("/queue?queue=orders&state=failed", "requeue") == "The job d is ready again."
+    asked = web.get("/ask/requeue-all", queue="orders")
+    assert "Run all 2 failed jobs of orders again?" in asked.text
+    assert web.act("/ask/requeue-all?queue=orders&from=failed", "requeue-all") == "2 jobs are ready again."
+    assert queue.counts().ready == 4
+    assert "Remove all 4 jobs of orders that are ready?" in web.get("/ask/purge", queue="orders", state="ready").text
+    assert web.act("/ask/purge?queue=orders&state=ready", "purge") == "4 jobs are removed."
+    assert "There is none any more" in web.get("/ask/purge", queue="orders", state="ready").text
+    assert queue.counts().ready == 0
+
+
+def test_a_failed_job_whose_key_is_taken_stays(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    fail(queue, "old", key="k")
+    form = web.form("/job?queue=orders&id=old", "requeue")
+    queue.push(2, id="new", key="k")
+    answer = web.post(form.action, form.fields)
+    assert (answer.status, "its key belongs to the job new now" in answer.text) == (409, True)
+    client.queue("orders").cancel("new")
+    # It did nothing, and may be sent again.
+    assert web.post(form.action, form.fields).status == 303
+
+
+def test_a_second_click_does_nothing(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    queue.schedules.put("tick", duly.Schedule(duly.NewJob(), every=3600))
+    form = web.form("/schedule?queue=orders&name=tick", "schedule-run")
+    assert web.post(form.action, form.fields).status == 303
+    answer = web.post(form.action, form.fields)
+    assert (answer.status, "acted once" in answer.text) == (409, True)
+    assert queue.counts().ready == 1
+    web.act("/schedule?queue=orders&name=tick", "schedule-run")
+    assert queue.counts().ready == 2
+
+
+def test_queues_are_paused(web: Web, client: duly.Client) -> None:
+    plain, parts = client.queue("mixed"), client.partitions("mixed", 4)
+    plain.push(1)
+    parts.push(1, key="k")
+    assert "no more of its jobs" in web.act("/queue?queue=mixed&parts=4", "pause")
+    assert (plain.counts().paused, parts.counts().paused) == (False, True)
+    assert "paused" in web.get("/").text
+    web.act("/queue?queue=mixed", "pause")
+    web.act("/queue?queue=mixed&parts=4", "resume")
+    assert (plain.counts().paused, parts.counts().paused) == (True, False)
+
+
+def test_schedules_are_paused_and_removed(web: Web, client: duly.Client) -> None:
+    schedules = client.queue("orders").schedules
+    schedules.put("nightly", duly.Schedule(duly.NewJob(), cron="0 3 * * *", tz="Europe/Berlin"))
+    page = "/schedule?queue=orders&name=nightly"
+    assert web.ask("GET", page).text.count("<li><time") == 5
+    assert web.act(page, "schedule-pause") == "The schedule is paused."
+    assert "It has no next slot" in web.ask("GET", page).text
+    assert web.act(page, "schedule-resume") == "The schedule fires again."
+    form = web.form(page, "schedule-pause")
+    assert web.act("/ask/schedule-remove?queue=orders&name=nightly", "schedule-remove") == "The schedule is removed."
+    assert schedules.list() == []
+    assert web.post(form.action, form.fields).status == 404
+
+
+def test_fires_and_workers_are_shown(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    queue.schedules.put("tick", duly.Schedule(duly.NewJob(name="tick"), every=0.5))
+    worker = duly.Worker(client, ["orders"], name="one of many")
+    worker.on("tick")(lambda _: None)
+    with running(worker):
+        until(lambda: "one of many" in web.get("/workers").text, "the worker is not shown")
+        until(lambda: ">pushed<" in web.get("/schedule", queue="orders", name="tick").text, "no fire is shown")
+
+
+def test_a_job_is_shown_as_it_is(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    data = {"text": HOSTILE, "big": 12345678901234567890, "zh": "订单"}
+    queue.push(data, id="one", key="close:42", headers={"tenant": "acme\t1"}, delay=60)
+    text = web.get("/job", queue="orders", id="one").text
+    for shown in ("waits for its due time, in", "12345678901234567890", "订单", "acme", "close:42"):
+        assert shown in text, shown
+    answer = web.get("/package", queue="orders", id="one")
+    assert json.loads(answer.text)["data"] == data
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert "attachment" in answer.headers["content-disposition"]
+    queue.push("x" * 200_000, id="large")
+    answer = web.get("/job", queue="orders", id="large")
+    assert "The first 65,536 of 200,002 characters are shown." in answer.text
+    assert len(answer.text) < 100_000
+
+
+def test_long_lists_are_paged(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    queue.push_many([duly.NewJob(n, id=f"job-{n:03}", delay=1000 + n) for n in range(120)])
+    seen: list[str] = []
+    page = "/queue?queue=orders&state=delayed"
+    while page:
+        text = web.ask("GET", page).text
+        seen += re.findall(r'class="id" href="[^"]*id=(job-\d+)"', text)
+        following = re.search(r'rel="next" href="([^"]*)"', text)
+        page = unescape(following[1]) if following else ""
+    assert seen == [f"job-{n:03}" for n in range(120)]
+    for number in range(60):
+        client.queue(f"q{number:02}").push(1)
+    text = web.get("/").text
+    following = re.search(r'rel="next" href="([^"]*)"', text)
+    assert following
+    other = web.ask("GET", unescape(following[1])).text
+    names = re.findall(r'class="title"><a href="/queue\?queue=([^"]*)"', text + other)
+    assert names == sorted({"orders", *(f"q{number:02}" for number in range(60))})
+
+
+def test_jobs_are_found_by_id_and_by_key(web: Web, client: duly.Client) -> None:
+    fill(client)
+    for text, id_ in (
+        ("later", "later"),
+        ("close:42", "later"),
+        ("k", "click"),
+        ("click", "click"),
+        (HOSTILE, HOSTILE),
+    ):
+        answer = web.get("/search", q=text)
+        wanted = dict(
+            parse_qsl(urlsplit(next(link for link in Forms(answer.text).links if link.startswith("/job"))).query)
+        )
+        assert wanted["id"] == id_, text
+    assert "/queue?queue=clicks&amp;parts=4" in web.get("/search", q="click").text
+    assert "/job" not in web.get("/search", q="later", queue="clicks", parts="4").text
+    assert "Nothing found" in web.get("/search", q="nothing at all").text
+    assert web.get("/search", q="\x1b" * 300).status == 200
+
+
+def test_read_only_shows_everything_and_does_nothing(
+    start: Start, server: Server, prefix: str, client: duly.Client
+) -> None:
+    fill(client)
+    writer = start(server.url, prefix)
+    writer.enter()
+    web = start(server.url, prefix, "--read-only")
+    web.enter()
+    for page in [
+        *PAGES,
+        "/job?queue=orders&id=later",
+        "/job?queue=orders&id=broken",
+        "/schedule?queue=orders&name=nightly",
+    ]:
+        answer = web.ask("GET", page)
+        assert answer.status == 200
+        assert "/act/" not in answer.text
+        assert "/ask/" not in answer.text
+        assert ">read-only<" in answer.text
+    form = writer.form("/queue?queue=orders", "pause")
+    token = Forms(web.get("/").text).forms[-1].fields["form_token"]
+    assert web.post(form.action, {**form.fields, "form_token": token}).status == 403
+    assert web.get("/ask/purge", queue="orders", state="failed").status == 403
+    assert not client.queue("orders").counts().paused
+
+
+def test_each_action_is_logged(web: Web, client: duly.Client) -> None:
+    client.queue("orders").push({"secret": "4711"}, id=HOSTILE, delay=60)
+    web.act("/queue?queue=orders", "pause")
+    web.act(f"/ask/cancel?{urlencode({'queue': 'orders', 'id': HOSTILE})}", "cancel")
+    form = web.form("/queue?queue=orders", "resume")
+    assert web.post("/act/cancel", {**form.fields, "id": "a\x1b[2Jb\nc"}).status == 400
+    status, err = web.end()
+    assert status == 0
+    start = r"duly: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ session ([0-9a-f]{8}) from 127\.0\.0\.1:\d+: "
+    lines = err.splitlines()
+    assert len(lines) == 3
+    ends = (
+        "pause queue=orders: done",
+        f"cancel queue=orders id={HOSTILE}: done",
+        r"cancel queue=orders id=a\u{1b}[2Jb\nc: ",
+    )
+    for line, end in zip(lines, ends, strict=True):
+        found = re.match(start, line)
+        assert found, line
+        assert line[found.end() :].startswith(end), line
+    assert "4711" not in err
+
+
+def test_a_server_that_is_down_is_said_and_comes_back(start: Start, own_server: Server) -> None:
+    client = duly.Client(own_server.url)
+    client.queue("orders").push(1, id="one", delay=60)
+    web = start(own_server.url, "duly:")
+    web.enter()
+    form = web.form("/queue?queue=orders", "pause")
+    own_server.kill()
+    for page in PAGES[:-2]:
+        answer = web.ask("GET", page)
+        assert (answer.status, "does not answer" in answer.text) == (503, True), page
+    assert web.post(form.action, form.fields).status == 503
+    own_server.start()
+    until(lambda: web.get("/").status == 200, "the page does not come back")
+    client.queue("orders").push(1, id="one", delay=60)
+    # It did nothing, and may be sent again.
+    assert web.post(form.action, form.fields).status == 303
+
+
+def test_it_starts_without_its_server(start: Start, own_server: Server) -> None:
+    own_server.kill()
+    web = start(own_server.url, "duly:")
+    web.enter()
+    assert web.get("/").status == 503
+    own_server.start()
+    until(lambda: web.get("/").status == 200, "the page does not come back")
+
+
+def test_a_queue_that_cannot_be_read_hides_no_other(web: Web, client: duly.Client, server: Server, prefix: str) -> None:
+    client.queue("good").push(1)
+    client.queue("bad").push(1, delay=60)
+    server.cli("set", f"{prefix}{{bad}}:delayed", "mine")
+    for page in ("/", "/failed", "/schedules", "/workers", "/search?q=x"):
+        assert web.ask("GET", page).status == 200, page
+    text = web.get("/").text
+    assert "/queue?queue=good" in text
+    assert "{bad}:delayed" in text
+    assert web.get("/queue", queue="bad").status == 500
+
+
+def test_the_page_is_in_chinese_too(web: Web, client: duly.Client) -> None:
+    client.queue("orders").push(1)
+    assert '<html lang="en">' in web.get("/").text
+    text = web.ask("GET", "/", headers={"Accept-Language": "zh-CN,zh;q=0.9"}).text
+    assert '<html lang="zh-CN">' in text
+    assert "概览" in text
+    assert "概览" in web.get("/", lang="zh").text
+    # It is kept.
+    assert "概览" in web.get("/").text
+    assert '<html lang="en">' in web.get("/", lang="en").text
+    assert '<html lang="en">' in web.get("/", lang="xx").text
+
+
+def test_the_script_gets_the_part_that_changes(web: Web, client: duly.Client) -> None:
+    client.queue("orders").push(1)
+    answer = web.ask("GET", "/", headers={"Duly-Refresh": "1"})
+    assert (answer.status, answer.headers["duly-refresh"]) == (200, "1")
+    assert answer.text.startswith("<h1>Overview</h1>")
+    # It takes nobody's notice away.
+    form = web.form("/queue?queue=orders", "pause")
+    location = web.post(form.action, form.fields).location
+    assert "paused" not in web.ask("GET", "/", headers={"Duly-Refresh": "1"}).text.split("<table")[0]
+    assert 'class="notice"' in web.ask("GET", location).text
+    assert 'class="notice"' not in web.ask("GET", location).text
+    web.cookies = {}
+    answer = web.ask("GET", "/", headers={"Duly-Refresh": "1"})
+    assert answer.status == 401
+
+
+@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_signal_ends_it_at_once(web: Web, by: signal.Signals, status: int) -> None:
+    idle = socket.create_connection(("127.0.0.1", web.port))
+    half = socket.create_connection(("127.0.0.1", web.port))
+    half.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+    assert web.end(by) == (status, "")
+    idle.close()
+    half.close()

@@ -1,0 +1,220 @@
+"""The page of `duly web` in Chromium: what only a browser can say."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import duly
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from support import Server, until
+from test_web import HOSTILE, PAGES, Web, fill
+
+pytestmark = pytest.mark.xdist_group("browser")  # one for all: it takes seconds to start
+
+CHROMIUM = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900")
+
+
+ASKED = "performance.getEntriesByType('resource').length"
+"""How many requests the page has made."""
+
+
+class Browser:
+    """Chromium, signed in."""
+
+    def __init__(self, driver: webdriver.Chrome) -> None:
+        self.driver = driver
+        self.home = ""
+
+    def enter(self, web: Web) -> None:
+        self.driver.delete_all_cookies()
+        self.driver.get(web.address)
+        self.home = f"http://127.0.0.1:{web.port}"
+
+    def go(self, page: str) -> None:
+        self.driver.get(self.home + page)
+
+    def text(self) -> str:
+        return self.driver.find_element(By.TAG_NAME, "main").text
+
+    def run(self, script: str) -> object:
+        return self.driver.execute_script(script)
+
+    def number(self, expression: str) -> int:
+        value = self.run(f"return {expression}")
+        assert isinstance(value, int)
+        return value
+
+    def live(self) -> str:
+        return self.driver.find_element(By.ID, "live").text
+
+    def press(self, label: str) -> None:
+        """Press the button, or follow the link, of that label."""
+        both = f"//main//*[self::button or self::a][normalize-space()='{label}']"
+        self.driver.find_element(By.XPATH, both).click()
+
+    def emulate(self, **media: str) -> None:
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def width(self, pixels: int) -> None:
+        metrics = {"width": pixels, "height": 844, "deviceScaleFactor": 1, "mobile": pixels < 600}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def problems(self) -> list[str]:
+        """What the console has said since it was last asked."""
+        return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or "chromium"
+    for argument in CHROMIUM:
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver") or "chromedriver"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def web(server: Server, prefix: str) -> Iterator[Web]:
+    web = Web(server.url, prefix)
+    yield web
+    web.process.kill()
+    web.process.communicate()
+
+
+@pytest.fixture
+def browser(chromium: webdriver.Chrome, web: Web, client: duly.Client) -> Iterator[Browser]:
+    fill(client)
+    browser = Browser(chromium)
+    browser.enter(web)
+    browser.problems()
+    yield browser
+    browser.emulate()
+    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_console_has_nothing_to_say_on_any_page(browser: Browser) -> None:
+    seen: set[str] = set()
+    left = list(PAGES)
+    while left:
+        page = left.pop()
+        if page in seen or page.startswith("/package"):
+            continue
+        seen.add(page)
+        browser.go(page)
+        assert browser.problems() == [], page
+        links = browser.run("return [...document.querySelectorAll('a')].map((link) => link.href)")
+        assert isinstance(links, list)
+        ours = [urlsplit(link) for link in links if link.startswith(browser.home) and "lang=" not in link]
+        left += [f"{link.path}?{link.query}" if link.query else link.path for link in ours]
+    assert len(seen) > 20
+    assert "/ask/purge" in {urlsplit(page).path for page in seen}
+    requests = browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert isinstance(requests, list)
+    assert all(request.startswith(browser.home) for request in requests)
+
+
+def test_a_job_named_as_a_script_is_a_text(browser: Browser) -> None:
+    for page in ("/queue?queue=orders&state=ready", "/failed", f"/search?q={HOSTILE}"):
+        browser.go(page)
+        assert HOSTILE in browser.text(), page
+        assert browser.run("return document.querySelectorAll('script:not([src])').length") == 0
+    browser.press(HOSTILE)
+    assert HOSTILE in browser.text()
+    assert browser.problems() == []
+    # The policy holds, even if a text were not escaped: the browser refuses the script.
+    browser.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"document.title = 1\">')")
+    until(lambda: any("Content Security Policy" in problem for problem in browser.problems()), "the script ran")
+
+
+def test_the_page_follows_what_happens(browser: Browser, client: duly.Client) -> None:
+    browser.go("/queue?queue=orders&state=ready")
+    client.queue("orders").push(1, id="another one")
+    until(lambda: "another one" in browser.text(), "the page is not refreshed", seconds=10)
+    # Not while somebody reads a selection. Turns come faster now, and are counted.
+    browser.run(
+        "window.turns = 0; const real = setTimeout;"
+        "window.setTimeout = (each) => real(() => { turns += 1; each(); }, 20)"
+    )
+    browser.run("getSelection().selectAllChildren(document.querySelector('h1'))")
+    until(lambda: browser.number("turns") > 0 and browser.live() == "On hold", "it is not held", seconds=10)
+    client.queue("orders").push(1, id="a third one")
+    asked, turns = browser.number(ASKED), browser.number("turns")
+    until(lambda: browser.number("turns") > turns + 5, "there are no turns", seconds=10)
+    assert browser.number(ASKED) == asked
+    assert "a third one" not in browser.text()
+    browser.run("getSelection().removeAllRanges()")
+    until(lambda: "a third one" in browser.text(), "the page is not refreshed again", seconds=10)
+    assert browser.problems() == []
+
+
+def test_buttons_act(browser: Browser, client: duly.Client) -> None:
+    orders = client.queue("orders")
+    browser.go("/job?queue=orders&id=broken")
+    browser.press("Run again")
+    until(lambda: orders.counts().failed == 0, "it is not requeued")
+    browser.go("/job?queue=orders&id=later")
+    browser.press("Cancel")
+    assert "Cancel this job?" in browser.text()
+    assert orders.find("later") is not None
+    browser.press("Yes, do it")
+    until(lambda: orders.find("later") is None, "it is not cancelled")
+    assert "The job later is cancelled." in browser.driver.find_element(By.CLASS_NAME, "notice").text
+    assert browser.problems() == []
+
+
+def test_a_phone_scrolls_in_one_direction(browser: Browser, client: duly.Client) -> None:
+    client.queue("orders").push({"text": "x" * 500}, id="i" * 128, name="n" * 128, key="k" * 256)
+    browser.width(390)
+    for page in [
+        *PAGES,
+        f"/job?queue=orders&id={'i' * 128}",
+        "/schedule?queue=orders&name=nightly",
+        "/ask/purge?queue=orders&state=ready",
+    ]:
+        browser.go(page)
+        assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), page
+
+
+def test_it_is_dark_where_the_browser_is(browser: Browser) -> None:
+    colours = set()
+    for scheme in ("light", "dark"):
+        browser.emulate(prefers_color_scheme=scheme)
+        browser.go("/")
+        colours.add(browser.run("return getComputedStyle(document.body).backgroundColor"))
+    assert colours == {"rgb(246, 247, 249)", "rgb(17, 22, 29)"}
+
+
+def test_it_works_without_scripts(browser: Browser, client: duly.Client) -> None:
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.go("/queue?queue=orders")
+        browser.press("Pause")
+        until(lambda: client.queue("orders").counts().paused, "it is not paused")
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+
+
+def test_an_outage_is_shown_and_is_over(chromium: webdriver.Chrome, own_server: Server) -> None:
+    duly.Client(own_server.url).queue("orders").push(1)
+    web = Web(own_server.url, "duly:")
+    browser = Browser(chromium)
+    try:
+        browser.enter(web)
+        own_server.kill()
+        until(lambda: "does not answer" in browser.text(), "the outage is not shown", seconds=20)
+        own_server.start()
+        duly.Client(own_server.url).queue("back").push(1)
+        until(lambda: "back" in browser.text(), "the page does not come back", seconds=20)
+    finally:
+        web.process.kill()
+        web.process.communicate()
+    until(lambda: browser.live() == "Not reached", "nobody says so", seconds=20)
