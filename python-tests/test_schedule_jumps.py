@@ -91,7 +91,8 @@ def test_each_slot_fires_once_whichever_workers_die_and_however_the_clock_jumps(
             time.sleep(0.01)
 
         ends = time.monotonic() + SECONDS
-        while time.monotonic() < ends:
+        # On a busy machine the clock comes to the first slot of the rarest one later.
+        while time.monotonic() < ends or clock.latest <= max(first.values()):
             step()
             clock.step()
         # It stands still behind all that it has shown, and what is due fires.

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.." || exit
 . tools/steps.sh
 export RUSTDOCFLAGS='-D warnings'
 # Most tests wait most of the time: more of them at once than there are processors.
-export RUST_TEST_THREADS=${DULY_TEST_PROCESSES:-4} DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-5}
+export RUST_TEST_THREADS=${DULY_TEST_PROCESSES:-4} DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-4}
 # The same random numbers in every run; tools/soak.sh takes new ones.
 export DULY_MODEL_SEED=${DULY_MODEL_SEED:-24301} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-24301} \
     DULY_KILL_SEED=${DULY_KILL_SEED:-24301}
