@@ -192,6 +192,7 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
         assert (status, len(out.splitlines())) == (1, 3 if command == "queues" else 2), out
         assert f"{prefix}{{b}}:ready:5" in err
         assert len(err.splitlines()) == 3, err
+        assert "no name!" in err, err
     assert duly_command("counts", "no name!")[0] == 2
 
 

@@ -43,16 +43,18 @@ units() {
 
 # What two of the last steps build for themselves: with what the tests leave of the processors.
 free_threaded() {
-    PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
+    timeout -k 10 "$longest_step_s" env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
         cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"
 }
 build_ahead() {
     [ -z "$only" ] || return 0
-    {
-        renice -n 19 "$BASHPID"
-        free_threaded
-        cargo build --release --quiet -p duly-bench --bin duly-guard
-    } >"$logs/build-ahead.log" 2>&1 </dev/null &
+    export longest_step_s
+    export -f free_threaded
+    setsid nice -n 19 bash -c 'free_threaded; cargo build --release --quiet -p duly-bench --bin duly-guard' \
+        >"$logs/build-ahead.log" 2>&1 </dev/null &
+    # With all that it has started: a Ctrl-C does not reach it.
+    ahead=$!
+    trap 'kill -- "-$ahead" 2>/dev/null' EXIT
 }
 
 steps() {

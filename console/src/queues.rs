@@ -125,7 +125,8 @@ async fn counts_of(
     let counts = async { open(client, name, partitions)?.counts().await };
     match counts.await {
         Err(error) if is_of_this_queue(error.kind()) => {
-            output.complain(&error.to_string());
+            let is_named = error.queue().is_some();
+            output.complain(&if is_named { error.to_string() } else { format!("queue {name:?} of the list: {error}") });
             Ok(None)
         }
         counts => counts.map(Some),

@@ -18,7 +18,9 @@ if pulled[1] > 0 then unread = number_of(pulled[2]) end
 -- What another program has added has a number that is not ours.
 -- without 4 lines: what another program has added removes a message that nobody has read
 if has_others then
-  local entry, is_end = first_of_ours(pulled[1] > 0 and pulled[2] or behind(at))
+  -- Where that is much, the ack behind it finds out.
+  -- with `1000` for `10`: much that another program has added makes each ack read all of it
+  local entry, is_end = first_of_ours(pulled[1] > 0 and pulled[2] or behind(at), 10)
   -- without `is_end and last + 1 or`: what a subscription has read that keeps up is never removed
   unread = entry and number_of(entry[1]) or is_end and last + 1 or 0
 end

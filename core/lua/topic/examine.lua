@@ -3,7 +3,7 @@
 -- Replies: {server time, how many were published, how many are here, their bytes, when the oldest was published, its most ms, messages and
 --          bytes, {subscription, first unread, last pulled, pulled and not acked, ...}, {member, subscription, seen, pulled and not acked,
 --          ...}, {subscription that was cut off, when, first and last that it has lost, ...}}; or `format <n>`.
--- Cost:    O(subscriptions + members), and a look at what lies behind each subscription if another program has added something.
+-- Cost:    O(subscriptions + members), and about 100 entries if another program has added some.
 --- include: call/clock, topic/state, topic/first_of_ours, topic/lost
 local function digits(number) return string.format('%.0f', number) end
 local known = redis.call('HGETALL', topic)
@@ -18,6 +18,7 @@ if entry then
   oldest = string.match(entry[1], '^%d+')
 end
 local subscriptions, members, cut_off, pulled_by = {}, {}, {}, {}
+local looks_left = 100
 local scores = redis.call('ZRANGE', floors, 0, -1, 'WITHSCORES')
 for at = 1, #scores, 2 do
   local name = scores[at]
@@ -25,10 +26,13 @@ for at = 1, #scores, 2 do
   for _, one in ipairs(pulled[4] or {}) do pulled_by[one[1]] = one[2] end
   local pulled_until = number_of(field['at:' .. name])
   -- What another program has added has a number that is not ours.
-  -- without 4 lines: the number of what another program has added is told as that of a message
+  -- without 5 lines: the number of what another program has added is told as that of a message
   if field.has_others then
-    local unread = first_of_ours(behind(field['at:' .. name]))
-    pulled_until = unread and number_of(unread[1]) - 1 or last
+    -- with `1000` for `math.min(10, looks_left)`: much that another program has added makes this read all of it for each subscription
+    local unread, is_end, looked = first_of_ours(behind(field['at:' .. name]), math.min(10, looks_left))
+    looks_left = looks_left - looked
+    -- with `last` for `is_end and last or tonumber(scores[at + 1]) - 1`: who is behind much that another program has added has read all
+    pulled_until = unread and number_of(unread[1]) - 1 or is_end and last or tonumber(scores[at + 1]) - 1
   end
   for _, value in ipairs({ name, scores[at + 1], digits(pulled_until), digits(pulled[1]) }) do
     subscriptions[#subscriptions + 1] = value

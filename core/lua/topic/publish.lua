@@ -27,12 +27,17 @@ local function note(number_of_last, ms, bytes_now, calls_now)
   redis.call('HSET', topic, 'last', string.format('%.0f', number_of_last), 'last_ms', string.format('%.0f', ms),
     'bytes', string.format('%.0f', bytes_now), 'calls', string.format('%.0f', calls_now))
 end
--- The highest id that was ever used, also if what another program has added under it is gone again.
-local function highest_ms()
-  local told = redis.call('XINFO', 'STREAM', messages)
+-- Behind the highest id that was ever used, also if what another program has added under it is gone again; or nothing, and why.
+local function ms_behind_all()
+  local told = redis.pcall('XINFO', 'STREAM', messages)
   for at = 1, #told, 2 do
-    if told[at] == 'last-generated-id' then return tonumber(string.match(told[at + 1], '^%d+')) end
+    if told[at] == 'last-generated-id' then
+      local ms = tonumber(string.match(told[at + 1], '^%d+'))
+      -- A high one is no number of milliseconds, and larger than all that a number in Lua tells apart.
+      return ms + math.max(1, ms / 2 ^ 51)
+    end
   end
+  return nil, told
 end
 local function add(at, by)
   ids[at] = string.format('%.0f-%.0f', last_ms, number + at)
@@ -43,10 +48,13 @@ note(last, last_ms, bytes, calls + 1)
 local added = add(1, redis.pcall)
 -- Another program has added something with a higher id.
 if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
-  last_ms = highest_ms() + 1
-  note(last, last_ms, bytes, calls + 1)
-  -- with `added` for `add(1, redis.pcall)`: what another program has added with a higher id ends each call that publishes
-  added = add(1, redis.pcall)
+  local higher_ms, refused = ms_behind_all()
+  if higher_ms then
+    last_ms = higher_ms
+    note(last, last_ms, bytes, calls + 1)
+  end
+  -- with `added` for `higher_ms and add(1, redis.pcall) or refused`: what another program has added with a higher id ends each call that publishes
+  added = higher_ms and add(1, redis.pcall) or refused
 end
 if type(added) == 'table' then
   -- without: numbers without messages make a later call remove too many
@@ -66,7 +74,7 @@ redis.pcall('XADD', news, string.format('%.0f-0', calls + 1), 'n', '')
 -- with `local kept = first`: a topic keeps more messages than its bound says
 local kept = math.max(first, last - most_messages + 1)
 if now >= look_at then
-  local young = first_of_ours(string.format('%.0f', math.max(0, now - most_ms)))
+  local young = first_of_ours(string.format('%.0f', math.max(0, now - most_ms)), 1000)
   if young then
     -- without: messages that are too old stay
     kept = math.max(kept, number_of(young[1]))

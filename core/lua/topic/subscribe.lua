@@ -17,7 +17,7 @@ if not redis.call('ZSCORE', floors, subscription) then
   local read, read_ms = last, last_ms
   -- without 4 lines: a member that asks for what is there does not get it
   if from_earliest == '1' then
-    local oldest, is_end = first_of_ours('-')
+    local oldest, is_end = first_of_ours('-', 1000)
     -- with `first` for `oldest and number_of(oldest[1]) or is_end and last + 1 or math.max(1, first)`: it is cut off before it has lost anything, where another program has added an entry
     read, read_ms = (oldest and number_of(oldest[1]) or is_end and last + 1 or math.max(1, first)) - 1, 0
   end
