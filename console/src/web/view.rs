@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use super::door::{Session, secret};
 use super::request::{Fields, link};
 use super::words::{LANGUAGES, Words, fill};
-use crate::show::{is_invisible, moment};
+use crate::show::{escaped, is_invisible, moment};
 use crate::target::{all, open};
 
 /// How many queues, or jobs, are on a page.
@@ -308,7 +308,7 @@ impl Frame<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (page.title) " · duly" }
+                    title { (escaped(page.title.chars())) " · duly" }
                     link rel="stylesheet" href=(super::site::STYLE.address());
                     link rel="icon" href=(super::site::ICON.address());
                     script defer src=(super::site::SCRIPT.address()) {}
@@ -332,12 +332,17 @@ impl Frame<'_> {
             ("/schedules", words.schedules),
             ("/workers", words.workers),
         ];
+        let section = match self.path {
+            "/queue" | "/job" => "/",
+            "/schedule" => "/schedules",
+            path => path,
+        };
         html! {
             header.top {
                 a.brand href="/" { "duly" }
                 @if self.session.is_some() {
                     nav.pages {
-                        @for (path, name) in pages { a href=(path) aria-current=[(path == self.path).then_some("page")] { (name) } }
+                        @for (path, name) in pages { a href=(path) aria-current=[(path == section).then_some("page")] { (name) } }
                     }
                     form.search role="search" action="/search" {
                         input type="search" name="q" value=[self.query.given("q")] placeholder=(words.search_hint)
