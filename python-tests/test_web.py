@@ -205,6 +205,20 @@ def test_without_a_session_nothing_is_shown_or_done(web: Web, client: duly.Clien
     assert not client.queue("orders").counts().paused
 
 
+def test_a_link_of_another_page_leads_in(web: Web) -> None:
+    # Browsers keep the cookie back for it, and send it with the next link.
+    mine, web.cookies = web.cookies, {}
+    answer = web.ask("GET", "/search?q=a+b&lang=en", headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status == 401
+    assert "/search?q=a+b&lang=en" in map(unescape, Forms(answer.text).links)
+    assert "go on" not in web.get("/").text
+    for path in ("//evil.example/x", "/\\evil.example/x", "///evil.example"):
+        answer = web.ask("GET", path, headers={"Sec-Fetch-Site": "cross-site"})
+        assert all(link.startswith(("/?", "#")) or link == "/" for link in Forms(answer.text).links), path
+    web.cookies = mine
+    assert web.get("/search", q="a b", lang="en").status == 200
+
+
 def test_a_password_is_asked_for(start: Start, server: Server, prefix: str) -> None:
     web = start(server.url, prefix, password=PASSWORD)
     assert web.entry == "/"
@@ -623,6 +637,16 @@ def test_a_server_that_is_down_is_said_and_comes_back(start: Start, own_server: 
     client.queue("orders").push(1, id="one", delay=60)
     # It did nothing, and may be sent again.
     assert web.post(form.action, form.fields).status == 303
+
+
+def test_a_server_that_hangs_is_said(start: Start, own_server: Server) -> None:
+    web = start(own_server.url, "duly:")
+    web.enter()
+    assert web.get("/").status == 200
+    own_server.freeze()
+    assert web.get("/").status == 503
+    own_server.thaw()
+    until(lambda: web.get("/").status == 200, "the page does not come back")
 
 
 def test_it_starts_without_its_server(start: Start, own_server: Server) -> None:

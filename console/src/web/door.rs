@@ -127,6 +127,11 @@ impl Door {
         }
     }
 
+    /// Does a link of another page lead here? Browsers keep the cookie back then, though there may be a session.
+    pub(crate) fn is_from_elsewhere(request: &Request) -> bool {
+        request.method == hyper::Method::GET && request.header(SEC_FETCH_SITE) == "cross-site"
+    }
+
     /// Takes the token, which is then of no use any more. Gives the new session.
     pub(crate) fn enter_by_token(&self, token: &str) -> Result<Option<Session>, Error> {
         let session = Session::new()?;

@@ -78,6 +78,13 @@ impl Request {
         self.header(FORWARDED_PROTO) == "https"
     }
 
+    /// The address that was asked for, for a link on its page: never one of another host.
+    pub(crate) fn address(&self, more: &[(&str, &str)]) -> String {
+        let path = if self.path.starts_with("/act/") || is_of_another_host(&self.path) { "/" } else { &self.path };
+        let kept = self.query.iter().filter(|(name, _)| *name != "token" && more.iter().all(|(new, _)| new != name));
+        link(path, &kept.chain(more.iter().copied()).collect::<Vec<_>>())
+    }
+
     /// Does the script ask for the part of the page that changes?
     pub(crate) fn is_refresh(&self) -> bool {
         self.headers.contains_key(REFRESH)
@@ -116,6 +123,11 @@ impl Response {
     }
 }
 
+/// Browsers take `//name` for a host, and a backslash for a slash.
+fn is_of_another_host(path: &str) -> bool {
+    !path.starts_with('/') || path[1..].starts_with(['/', '\\'])
+}
+
 /// The address of a page; fields without a value are left out.
 pub(crate) fn link(path: &str, fields: &[(&str, &str)]) -> String {
     let given: Vec<_> = fields.iter().filter(|(_, value)| !value.is_empty()).collect();
@@ -129,6 +141,12 @@ pub(crate) fn link(path: &str, fields: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_leads_to_no_other_host() {
+        assert!(["//evil.example", "/\\evil.example", "evil", "", "*"].into_iter().all(is_of_another_host));
+        assert!(!["/", "/queue", "/a//b"].into_iter().any(is_of_another_host));
+    }
 
     #[test]
     fn an_address_holds_any_text() {

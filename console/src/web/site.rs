@@ -159,6 +159,7 @@ impl Site {
                         button.primary { (words.sign_in) }
                     }
                 } @else { p { (words.sign_in_token) } }
+                @if Door::is_from_elsewhere(request) { p { a href=(request.address(&[])) { (words.go_on) } } }
             }
         };
         let page = Page { status, title: words.sign_in.to_owned(), body };
@@ -264,7 +265,7 @@ impl Site {
         }
         let notice = session.and_then(|_| self.door.take_notice(request));
         let (words, may_act) = (Self::words(request), self.may_act);
-        let frame = Frame { words, session, may_act, path: &request.path, query: &request.query, notice };
+        let frame = Frame { words, session, may_act, request, notice };
         let whole: Markup = frame.around(page);
         Response::new(page.status, HTML, whole.into_string())
     }

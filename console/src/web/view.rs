@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::door::{Session, secret};
-use super::request::{Fields, link};
+use super::request::{Fields, Request, link};
 use super::words::{LANGUAGES, Words, fill};
 use crate::show::{escaped, is_invisible, moment};
 use crate::target::{all, open};
@@ -292,15 +292,15 @@ pub(crate) struct Frame<'a> {
     pub(crate) words: &'static Words,
     pub(crate) session: Option<&'a Session>,
     pub(crate) may_act: bool,
-    pub(crate) path: &'a str,
-    pub(crate) query: &'a Fields,
+    pub(crate) request: &'a Request,
     pub(crate) notice: Option<String>,
 }
 
 impl Frame<'_> {
     pub(crate) fn around(&self, page: &Page) -> Markup {
         let words = self.words;
-        let is_live = self.session.is_some() && !self.path.starts_with("/ask/") && !self.path.starts_with("/act/");
+        let path = &self.request.path;
+        let is_live = self.session.is_some() && !path.starts_with("/ask/") && !path.starts_with("/act/");
         html! {
             (DOCTYPE)
             html lang=(words.code) {
@@ -332,7 +332,7 @@ impl Frame<'_> {
             ("/schedules", words.schedules),
             ("/workers", words.workers),
         ];
-        let section = match self.path {
+        let section = match self.request.path.as_str() {
             "/queue" | "/job" => "/",
             "/schedule" => "/schedules",
             path => path,
@@ -345,7 +345,7 @@ impl Frame<'_> {
                         @for (path, name) in pages { a href=(path) aria-current=[(path == section).then_some("page")] { (name) } }
                     }
                     form.search role="search" action="/search" {
-                        input type="search" name="q" value=[self.query.given("q")] placeholder=(words.search_hint)
+                        input type="search" name="q" value=[self.request.query.given("q")] placeholder=(words.search_hint)
                             aria-label=(words.search_hint) maxlength="256";
                     }
                     button.live #live hidden data-live=(words.live) data-held=(words.held) data-stopped=(words.stopped)
@@ -357,8 +357,6 @@ impl Frame<'_> {
 
     fn foot(&self) -> Markup {
         let words = self.words;
-        let same: Vec<_> = self.query.iter().filter(|(name, _)| *name != "lang" && *name != "token").collect();
-        let path = if self.path.starts_with("/act/") { "/" } else { self.path };
         html! {
             footer {
                 span { "duly " (env!("CARGO_PKG_VERSION")) }
@@ -366,7 +364,7 @@ impl Frame<'_> {
                 span.languages {
                     @for (code, name, _) in LANGUAGES {
                         @if code == words.short { b { (name) } }
-                        @else { a hreflang=(code) href=(link(path, &[&same[..], &[("lang", code)]].concat())) { (name) } }
+                        @else { a hreflang=(code) href=(self.request.address(&[("lang", code)])) { (name) } }
                     }
                 }
                 @if let Some(session) = self.session {

@@ -180,6 +180,7 @@ words! {
     in_queue: "Id or key of a job", "任务的 ID 或键";
 
     sign_in: "Sign in", "登录";
+    go_on: "This browser is signed in already: go on", "此浏览器已登录：继续";
     password: "Password", "密码";
     sign_in_token: "Start `duly web` again, and open the address that it prints. It signs in one browser, once.", "请重新运行 duly web 并打开它打印的地址。该地址只能登录一个浏览器，且只能使用一次。";
     wrong_password: "This is not the password.", "密码错误。";
