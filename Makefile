@@ -1,10 +1,10 @@
 # Each target is one script or program; they say more about themselves.
-.PHONY: help setup build check unit test soak demo bench guard house clean
+.PHONY: help setup build check unit test soak demo bench guard house screenshots clean
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
 help: ## say what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## install what is missing on this machine (Debian packages, .venv)
 	@./tools/setup.sh
@@ -36,6 +36,9 @@ guard: setup ## count what the plain path costs, and compare it with bench/guard
 
 house: ## what the house looks like: layers, circles, lines, scripts, the longest functions
 	@./tools/house.py
+
+screenshots: build ## the pictures of `duly web` in docs/operate
+	@.venv/bin/python python-tests/screenshots.py
 
 clean: ## remove everything that was built, .venv included
 	rm -rf target build bench/out .venv .pytest_cache .mypy_cache .ruff_cache

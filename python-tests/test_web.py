@@ -205,6 +205,20 @@ def test_without_a_session_nothing_is_shown_or_done(web: Web, client: duly.Clien
     assert not client.queue("orders").counts().paused
 
 
+def test_a_link_of_another_page_leads_in(web: Web) -> None:
+    # Browsers keep the cookie back for it, and send it with the next link.
+    mine, web.cookies = web.cookies, {}
+    answer = web.ask("GET", "/search?q=a+b&lang=en", headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status == 401
+    assert "/search?q=a+b&lang=en" in map(unescape, Forms(answer.text).links)
+    assert "go on" not in web.get("/").text
+    for path in ("//evil.example/x", "/\\evil.example/x", "///evil.example"):
+        answer = web.ask("GET", path, headers={"Sec-Fetch-Site": "cross-site"})
+        assert all(link.startswith(("/?", "#")) or link == "/" for link in Forms(answer.text).links), path
+    web.cookies = mine
+    assert web.get("/search", q="a b", lang="en").status == 200
+
+
 def test_a_password_is_asked_for(start: Start, server: Server, prefix: str) -> None:
     web = start(server.url, prefix, password=PASSWORD)
     assert web.entry == "/"
@@ -213,11 +227,15 @@ def test_a_password_is_asked_for(start: Start, server: Server, prefix: str) -> N
     assert web.post("/sign-in", {"password": ""}).status == 401
     assert web.get("/").status == 401
     assert web.post("/sign-in", {"password": PASSWORD}, Sec_Fetch_Site="cross-site").status == 403
-    assert web.post("/sign-in", {"password": PASSWORD}).status == 303
+    assert web.post("/sign-in", {"password": PASSWORD}, X_Forwarded_For="10.0.0.7").status == 303
     assert web.get("/").status == 200
     assert [web.post("/sign-in", {"password": "wrong"}).status for _ in range(9)] == [401] * 8 + [429]
     assert web.post("/sign-in", {"password": PASSWORD}).status == 429
     assert web.get("/").status == 200
+    ends = [line.partition(" session ")[2] for line in web.end()[1].splitlines()]
+    assert [end.partition(" from ")[0] for end in ends].count("none") == 10
+    assert re.search(r"[0-9a-f]{8} from 127.0.0.1:\d+ for 10.0.0.7: sign in: done", "\n".join(ends))
+    assert PASSWORD not in "\n".join(ends)
 
 
 @pytest.mark.parametrize(
@@ -375,6 +393,7 @@ def test_what_is_not_there_is_said(web: Web, client: duly.Client) -> None:
     ):
         assert web.ask("GET", page).status == 404, page
     assert web.ask("GET", "/queue?queue=orders&offset=-1").status == 200
+    assert web.ask("GET", f"/queue?queue=orders&offset={2**64 - 1}").status == 200
     assert web.ask("GET", "/queue?queue=orders&offset=99999999999999999999").status == 200
     assert "These jobs have moved on" in web.ask("GET", "/queue?queue=orders&offset=500").text
 
@@ -428,7 +447,7 @@ def test_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) ->
     assert "Run all 2 failed jobs of orders again?" in asked.text
     assert web.act("/ask/requeue-all?queue=orders&from=failed", "requeue-all") == "2 jobs are ready again."
     assert queue.counts().ready == 4
-    assert "Remove all 4 jobs of orders that are ready?" in web.get("/ask/purge", queue="orders", state="ready").text
+    assert "Remove all 4 ready jobs of orders?" in web.get("/ask/purge", queue="orders", state="ready").text
     assert web.act("/ask/purge?queue=orders&state=ready", "purge") == "4 jobs are removed."
     assert "There is none any more" in web.get("/ask/purge", queue="orders", state="ready").text
     assert queue.counts().ready == 0
@@ -588,6 +607,7 @@ def test_each_action_is_logged(web: Web, client: duly.Client) -> None:
     assert status == 0
     start = r"duly: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ session ([0-9a-f]{8}) from 127\.0\.0\.1:\d+: "
     lines = err.splitlines()
+    assert lines.pop(0).endswith(": sign in: done")
     assert len(lines) == 3
     ends = (
         "pause queue=orders: done",
@@ -617,6 +637,16 @@ def test_a_server_that_is_down_is_said_and_comes_back(start: Start, own_server: 
     client.queue("orders").push(1, id="one", delay=60)
     # It did nothing, and may be sent again.
     assert web.post(form.action, form.fields).status == 303
+
+
+def test_a_server_that_hangs_is_said(start: Start, own_server: Server) -> None:
+    web = start(own_server.url, "duly:")
+    web.enter()
+    assert web.get("/").status == 200
+    own_server.freeze()
+    assert web.get("/").status == 503
+    own_server.thaw()
+    until(lambda: web.get("/").status == 200, "the page does not come back")
 
 
 def test_it_starts_without_its_server(start: Start, own_server: Server) -> None:
@@ -674,6 +704,7 @@ def test_a_signal_ends_it_at_once(web: Web, by: signal.Signals, status: int) -> 
     idle = socket.create_connection(("127.0.0.1", web.port))
     half = socket.create_connection(("127.0.0.1", web.port))
     half.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
-    assert web.end(by) == (status, "")
+    ended, err = web.end(by)
+    assert (ended, len(err.splitlines())) == (status, 1)
     idle.close()
     half.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import duly
@@ -16,7 +17,14 @@ from test_web import HOSTILE, PAGES, Web, fill
 
 pytestmark = pytest.mark.xdist_group("browser")  # one for all: it takes seconds to start
 
-CHROMIUM = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1280,900")
+CHROMIUM = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--window-size=1280,900",
+)
 
 
 ASKED = "performance.getEntriesByType('resource').length"
@@ -61,8 +69,8 @@ class Browser:
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
-    def width(self, pixels: int) -> None:
-        metrics = {"width": pixels, "height": 844, "deviceScaleFactor": 1, "mobile": pixels < 600}
+    def size(self, pixels: int, height: int = 844) -> None:
+        metrics = {"width": pixels, "height": height, "deviceScaleFactor": 1, "mobile": pixels < 600}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def problems(self) -> list[str]:
@@ -70,7 +78,7 @@ class Browser:
         return [entry["message"] for entry in self.driver.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
-@pytest.fixture(scope="module")
+@contextmanager
 def chromium() -> Iterator[webdriver.Chrome]:
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or "chromium"
@@ -78,8 +86,16 @@ def chromium() -> Iterator[webdriver.Chrome]:
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver") or "chromedriver"))
-    yield driver
-    driver.quit()
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[webdriver.Chrome]:
+    with chromium() as driver:
+        yield driver
 
 
 @pytest.fixture
@@ -91,14 +107,14 @@ def web(server: Server, prefix: str) -> Iterator[Web]:
 
 
 @pytest.fixture
-def browser(chromium: webdriver.Chrome, web: Web, client: duly.Client) -> Iterator[Browser]:
+def browser(driver: webdriver.Chrome, web: Web, client: duly.Client) -> Iterator[Browser]:
     fill(client)
-    browser = Browser(chromium)
+    browser = Browser(driver)
     browser.enter(web)
     browser.problems()
     yield browser
     browser.emulate()
-    chromium.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_the_console_has_nothing_to_say_on_any_page(browser: Browser) -> None:
@@ -173,7 +189,7 @@ def test_buttons_act(browser: Browser, client: duly.Client) -> None:
 
 def test_a_phone_scrolls_in_one_direction(browser: Browser, client: duly.Client) -> None:
     client.queue("orders").push({"text": "x" * 500}, id="i" * 128, name="n" * 128, key="k" * 256)
-    browser.width(390)
+    browser.size(390)
     for page in [
         *PAGES,
         f"/job?queue=orders&id={'i' * 128}",
@@ -203,10 +219,10 @@ def test_it_works_without_scripts(browser: Browser, client: duly.Client) -> None
         browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_an_outage_is_shown_and_is_over(chromium: webdriver.Chrome, own_server: Server) -> None:
+def test_an_outage_is_shown_and_is_over(driver: webdriver.Chrome, own_server: Server) -> None:
     duly.Client(own_server.url).queue("orders").push(1)
     web = Web(own_server.url, "duly:")
-    browser = Browser(chromium)
+    browser = Browser(driver)
     try:
         browser.enter(web)
         own_server.kill()

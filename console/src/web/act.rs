@@ -68,6 +68,10 @@ impl Act {
         ALL.iter().find(|(_, act)| *act == self).map_or("", |(name, _)| name)
     }
 
+    fn destroys(self) -> bool {
+        matches!(self, Self::Cancel | Self::Purge | Self::ScheduleRemove)
+    }
+
     /// What the log says of it: never the data of a job.
     pub(crate) fn described(self, form: &Fields) -> String {
         let known = ["queue", "parts", "id", "name", "state", "delay", "at"];
@@ -129,7 +133,7 @@ impl Act {
                 @if self == Self::Cancel { p.name { (shown(query.get("id"))) } }
                 @if count == 0 { p { (words.none_left) } } @else { p { (more) } }
                 div.actions {
-                    @if count > 0 { (view.button(self.name(), &fields, words.yes, "danger")) }
+                    @if count > 0 { (view.button(self.name(), &fields, words.yes, if self.destroys() { "danger" } else { "primary" })) }
                     a.button href=(back) { (words.back) }
                 }
             }

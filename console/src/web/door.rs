@@ -127,19 +127,24 @@ impl Door {
         }
     }
 
-    /// Takes the token, which is then of no use any more. Gives the cookie.
-    pub(crate) fn enter_by_token(&self, token: &str) -> Result<Option<String>, Error> {
+    /// Does a link of another page lead here? Browsers keep the cookie back then, though there may be a session.
+    pub(crate) fn is_from_elsewhere(request: &Request) -> bool {
+        request.method == hyper::Method::GET && request.header(SEC_FETCH_SITE) == "cross-site"
+    }
+
+    /// Takes the token, which is then of no use any more. Gives the new session.
+    pub(crate) fn enter_by_token(&self, token: &str) -> Result<Option<Session>, Error> {
         let session = Session::new()?;
         let mut inside = self.inside();
         if !inside.token.as_ref().is_some_and(|known| same(known, token)) {
             return Ok(None);
         }
         inside.token = None;
-        Ok(Some(self.begin(&mut inside, session)))
+        Ok(Some(begin(&mut inside, session)))
     }
 
-    /// Gives the cookie.
-    pub(crate) fn enter_by_password(&self, password: &str) -> Result<Result<String, Refused>, Error> {
+    /// Gives the new session.
+    pub(crate) fn enter_by_password(&self, password: &str) -> Result<Result<Session, Refused>, Error> {
         let session = Session::new()?;
         let mut inside = self.inside();
         let now = Instant::now();
@@ -151,20 +156,17 @@ impl Door {
             inside.wrong.push_back(now);
             return Ok(Err(Refused::Wrong));
         }
-        Ok(Ok(self.begin(&mut inside, session)))
+        Ok(Ok(begin(&mut inside, session)))
     }
 
-    fn begin(&self, inside: &mut Inside, session: Session) -> String {
-        let cookie = self.cookie(&session.secret, SESSION.as_secs());
-        inside.sessions.push_back(session);
-        if inside.sessions.len() > MOST_SESSIONS {
-            inside.sessions.pop_front();
-        }
-        cookie
+    /// What the browser keeps of its session.
+    pub(crate) fn cookie(&self, session: &Session, request: &Request) -> String {
+        self.written(&session.secret, SESSION.as_secs(), request)
     }
 
-    fn cookie(&self, value: &str, seconds: u64) -> String {
-        format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict", self.cookie)
+    fn written(&self, value: &str, seconds: u64, request: &Request) -> String {
+        let secure = if request.is_over_tls() { "; Secure" } else { "" };
+        format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie)
     }
 
     pub(crate) fn session(&self, request: &Request) -> Option<Session> {
@@ -180,9 +182,9 @@ impl Door {
     }
 
     /// Ends the session. Gives the cookie that takes the place of its own.
-    pub(crate) fn leave(&self, session: &Session) -> String {
+    pub(crate) fn leave(&self, session: &Session, request: &Request) -> String {
         self.inside().sessions.retain(|known| !same(&known.secret, &session.secret));
-        self.cookie("", 0)
+        self.written("", 0, request)
     }
 
     /// Is this the first time that this form is sent?
@@ -220,6 +222,14 @@ impl Session {
     }
 }
 
+fn begin(inside: &mut Inside, session: Session) -> Session {
+    inside.sessions.push_back(session.clone());
+    if inside.sessions.len() > MOST_SESSIONS {
+        inside.sessions.pop_front();
+    }
+    session
+}
+
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         // The colons of an address of IPv6 stand in brackets.
@@ -246,7 +256,8 @@ mod tests {
     }
 
     fn come_in(door: &Door) -> (Session, Request) {
-        let cookie = door.enter_by_token(&door.token().unwrap()).unwrap().unwrap();
+        let session = door.enter_by_token(&door.token().unwrap()).unwrap().unwrap();
+        let cookie = door.cookie(&session, &request(&[]));
         let request = request(&[("cookie", &format!("other=1; {}", cookie.split(';').next().unwrap()))]);
         (door.session(&request).unwrap(), request)
     }
@@ -269,8 +280,21 @@ mod tests {
         assert!(door.is_first(&request, "a") && !door.is_first(&request, "a") && door.is_first(&request, "b"));
         door.take_back(&request, "a");
         assert!(door.is_first(&request, "a"));
-        door.leave(&session);
+        assert!(door.leave(&session, &request).contains("=; Path=/; Max-Age=0; HttpOnly"));
         assert!(door.session(&request).is_none() && !door.is_first(&request, "c"));
+    }
+
+    #[test]
+    fn a_cookie_is_for_tls_alone_where_a_proxy_adds_that() {
+        let door = Door::new(None, Vec::new(), 80).unwrap();
+        let (session, _) = come_in(&door);
+        let is_secure =
+            |headers: &[(&'static str, &str)]| door.cookie(&session, &request(headers)).ends_with("; Secure");
+        assert!(
+            is_secure(&[("x-forwarded-proto", "https")])
+                && !is_secure(&[("x-forwarded-proto", "http")])
+                && !is_secure(&[])
+        );
     }
 
     #[test]
@@ -279,9 +303,9 @@ mod tests {
         assert!(door.token().is_none());
         assert!(door.enter_by_password("a long password").unwrap().is_ok());
         for _ in 0..MOST_WRONG {
-            assert_eq!(door.enter_by_password("another one").unwrap(), Err(Refused::Wrong));
+            assert_eq!(door.enter_by_password("another one").unwrap().unwrap_err(), Refused::Wrong);
         }
-        assert_eq!(door.enter_by_password("a long password").unwrap(), Err(Refused::TooOften));
+        assert_eq!(door.enter_by_password("a long password").unwrap().unwrap_err(), Refused::TooOften);
     }
 
     #[test]

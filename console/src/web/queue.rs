@@ -88,7 +88,7 @@ fn actions(view: &View<'_>, named: &Named, counts: &Counts, state: State) -> Mar
                 @if view.may_act { a.button href=(named.link("/ask/requeue-all", &[])) { (words.requeue_all) } }
             }
             @if counts.of(state) > 0 {
-                (view.asking("purge", &of_state, &format!("{}: {}", words.purge, state_name(state, words))))
+                (view.asking("purge", &of_state, &fill(words.purge, &[&state_name(state, words).to_lowercase()])))
             }
         }
     }

@@ -3,6 +3,13 @@
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 
+use crate::show::escaped;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+const MOST_ROWS: usize = 1_000_000_000;
+
 /// The fields of a query or of a form.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
@@ -22,9 +29,9 @@ impl Fields {
         Some(self.get(name)).filter(|value| !value.is_empty())
     }
 
-    /// 0 if there is none, or if it is no number.
+    /// 0 if there is none, or if it is no number; no more than any list has.
     pub(crate) fn number(&self, name: &str) -> usize {
-        self.get(name).parse().unwrap_or(0)
+        self.get(name).parse().unwrap_or(0).min(MOST_ROWS)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -41,7 +48,7 @@ pub(crate) struct Request {
     pub(crate) headers: HeaderMap,
     /// Of a POST.
     pub(crate) form: Fields,
-    /// The other end, as the log names it.
+    /// The other end of the connection.
     pub(crate) peer: String,
 }
 
@@ -55,6 +62,27 @@ impl Request {
         let all = self.headers.get_all(hyper::header::COOKIE);
         let pairs = all.iter().filter_map(|header| header.to_str().ok()).flat_map(|header| header.split(';'));
         pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// The other end, as the log names it; behind a proxy also what that says of it.
+    pub(crate) fn peer(&self) -> String {
+        const MOST: usize = 64;
+        match self.header(FORWARDED_FOR) {
+            "" => self.peer.clone(),
+            forwarded => format!("{} for {}", self.peer, escaped(forwarded.chars().take(MOST))),
+        }
+    }
+
+    /// Does a proxy say that the browser speaks TLS with it?
+    pub(crate) fn is_over_tls(&self) -> bool {
+        self.header(FORWARDED_PROTO) == "https"
+    }
+
+    /// The address that was asked for, for a link on its page: never one of another host.
+    pub(crate) fn address(&self, more: &[(&str, &str)]) -> String {
+        let path = if self.path.starts_with("/act/") || is_of_another_host(&self.path) { "/" } else { &self.path };
+        let kept = self.query.iter().filter(|(name, _)| *name != "token" && more.iter().all(|(new, _)| new != name));
+        link(path, &kept.chain(more.iter().copied()).collect::<Vec<_>>())
     }
 
     /// Does the script ask for the part of the page that changes?
@@ -95,6 +123,11 @@ impl Response {
     }
 }
 
+/// Browsers take `//name` for a host, and a backslash for a slash.
+fn is_of_another_host(path: &str) -> bool {
+    !path.starts_with('/') || path[1..].starts_with(['/', '\\'])
+}
+
 /// The address of a page; fields without a value are left out.
 pub(crate) fn link(path: &str, fields: &[(&str, &str)]) -> String {
     let given: Vec<_> = fields.iter().filter(|(_, value)| !value.is_empty()).collect();
@@ -108,6 +141,12 @@ pub(crate) fn link(path: &str, fields: &[(&str, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_leads_to_no_other_host() {
+        assert!(["//evil.example", "/\\evil.example", "evil", "", "*"].into_iter().all(is_of_another_host));
+        assert!(!["/", "/queue", "/a//b"].into_iter().any(is_of_another_host));
+    }
 
     #[test]
     fn an_address_holds_any_text() {

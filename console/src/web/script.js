@@ -22,13 +22,24 @@
   let ended = false;
   let pressed = false;
   let missed = 0;
-  let last = content.innerHTML;
+  let last = "";
 
   // Is somebody at it: reading a selection, typing, opening something, about to click?
   const inUse = () => {
     const selection = getSelection();
     const selects = selection && !selection.isCollapsed && content.contains(selection.anchorNode);
     return selects || pressed || content.contains(document.activeElement) || content.querySelector("details[open]");
+  };
+
+  // Each form has another number, each time.
+  const same = (text) => text.replace(/name="once" value="[^"]*"/g, "");
+
+  // What was scrolled stays where it was.
+  const put = (text) => {
+    const scrolled = () => [...content.querySelectorAll("pre, .scroll")];
+    const before = scrolled().map((each) => [each.scrollLeft, each.scrollTop]);
+    content.innerHTML = text;
+    scrolled().forEach((each, index) => { each.scrollTo(...(before[index] || [0, 0])); });
   };
 
   const show = () => {
@@ -46,9 +57,9 @@
     ended = response.status === 401;
     // What was asked for is late if somebody is at the page now.
     if (ended || !response.headers.has("duly-refresh") || inUse() || stopped) { return; }
-    if (text !== last) {
-      last = text;
-      content.innerHTML = text;
+    if (same(text) !== last) {
+      last = same(text);
+      put(text);
     }
   };
 

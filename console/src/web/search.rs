@@ -31,7 +31,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     }
     let is_nothing = found.is_empty() && (by_name.is_empty() || !all);
     let body = html! {
-        h1 { (fill(words.results_for, &[&text])) }
+        h1 { (shown(&fill(words.results_for, &[&text]))) }
         @if all && !by_name.is_empty() { (queue_list(view, &by_name)) }
         @if !found.is_empty() { (jobs(view, &found)) }
         @if is_nothing { (empty(words.nothing_found, &fill(words.nothing_found_more, &[&searched.len()]))) }

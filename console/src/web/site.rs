@@ -117,12 +117,19 @@ impl Site {
     /// Nothing if neither a token nor a password is given.
     fn sign_in(&self, request: &Request) -> Result<Option<Response>, Error> {
         let words = Self::words(request);
-        let come_in = |cookie: &str| Response::see("/").with(SET_COOKIE, cookie);
+        let come_in = |session: &Session| {
+            self.note(request, Some(session), "sign in: done");
+            Response::see("/").with(SET_COOKIE, &self.door.cookie(session, request))
+        };
         if request.method == Method::POST {
             let refused = match self.door.enter_by_password(request.form.get("password"))? {
-                Ok(cookie) => return Ok(Some(come_in(&cookie))),
+                Ok(session) => return Ok(Some(come_in(&session))),
                 Err(refused) => refused,
             };
+            // Those that come too often fill no log.
+            if refused == Refused::Wrong {
+                self.note(request, None, "sign in: refused");
+            }
             let (status, why) = match refused {
                 Refused::Wrong => (StatusCode::UNAUTHORIZED, words.wrong_password),
                 Refused::TooOften => (StatusCode::TOO_MANY_REQUESTS, words.too_many),
@@ -131,7 +138,7 @@ impl Site {
         }
         if let Some(token) = request.query.given("token") {
             return Ok(Some(match self.door.enter_by_token(token)? {
-                Some(cookie) => come_in(&cookie),
+                Some(session) => come_in(&session),
                 // Whoever is in, and loads the address again, stays in.
                 None if self.door.session(request).is_some() => Response::see("/"),
                 None => self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, words.used_token),
@@ -152,6 +159,7 @@ impl Site {
                         button.primary { (words.sign_in) }
                     }
                 } @else { p { (words.sign_in_token) } }
+                @if Door::is_from_elsewhere(request) { p { a href=(request.address(&[])) { (words.go_on) } } }
             }
         };
         let page = Page { status, title: words.sign_in.to_owned(), body };
@@ -206,7 +214,7 @@ impl Site {
             return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_form);
         }
         if request.path == "/sign-out" {
-            return Response::see("/").with(SET_COOKIE, &self.door.leave(session));
+            return Response::see("/").with(SET_COOKIE, &self.door.leave(session, request));
         }
         let Some(act) = request.path.strip_prefix("/act/").and_then(Act::of) else {
             return refuse(StatusCode::NOT_FOUND, words.not_found, "");
@@ -221,7 +229,8 @@ impl Site {
             return refuse(StatusCode::CONFLICT, words.refused, words.done_before);
         }
         let ended = act.run(&self.client, words, &request.form).await;
-        self.note(request, session, act, ended.as_ref().err());
+        let outcome = ended.as_ref().err().map_or_else(|| "done".to_owned(), act::reason);
+        self.note(request, Some(session), &format!("{}: {outcome}", act.described(&request.form)));
         match ended {
             Ok(done) => {
                 self.door.notify(request, done.notice);
@@ -243,12 +252,11 @@ impl Site {
         self.framed(request, Some(session), &page)
     }
 
-    /// Who did what, when, and whether it was done.
-    fn note(&self, request: &Request, session: &Session, act: Act, failure: Option<&Failure>) {
+    /// When, who, and what.
+    fn note(&self, request: &Request, session: Option<&Session>, what: &str) {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-        let (who, peer, what) = (&session.name, &request.peer, act.described(&request.form));
-        let outcome = failure.map_or_else(|| "done".to_owned(), act::reason);
-        (self.log)(format!("{now} session {who} from {peer}: {what}: {outcome}"));
+        let (who, peer) = (session.map_or("none", |session| &session.name), request.peer());
+        (self.log)(format!("{now} session {who} from {peer}: {what}"));
     }
 
     fn framed(&self, request: &Request, session: Option<&Session>, page: &Page) -> Response {
@@ -257,7 +265,7 @@ impl Site {
         }
         let notice = session.and_then(|_| self.door.take_notice(request));
         let (words, may_act) = (Self::words(request), self.may_act);
-        let frame = Frame { words, session, may_act, path: &request.path, query: &request.query, notice };
+        let frame = Frame { words, session, may_act, request, notice };
         let whole: Markup = frame.around(page);
         Response::new(page.status, HTML, whole.into_string())
     }

@@ -5,9 +5,9 @@ use hyper::StatusCode;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::door::{Session, secret};
-use super::request::{Fields, link};
+use super::request::{Fields, Request, link};
 use super::words::{LANGUAGES, Words, fill};
-use crate::show::{is_invisible, moment};
+use crate::show::{escaped, is_invisible, moment};
 use crate::target::{all, open};
 
 /// How many queues, or jobs, are on a page.
@@ -292,15 +292,15 @@ pub(crate) struct Frame<'a> {
     pub(crate) words: &'static Words,
     pub(crate) session: Option<&'a Session>,
     pub(crate) may_act: bool,
-    pub(crate) path: &'a str,
-    pub(crate) query: &'a Fields,
+    pub(crate) request: &'a Request,
     pub(crate) notice: Option<String>,
 }
 
 impl Frame<'_> {
     pub(crate) fn around(&self, page: &Page) -> Markup {
         let words = self.words;
-        let is_live = self.session.is_some() && !self.path.starts_with("/ask/") && !self.path.starts_with("/act/");
+        let path = &self.request.path;
+        let is_live = self.session.is_some() && !path.starts_with("/ask/") && !path.starts_with("/act/");
         html! {
             (DOCTYPE)
             html lang=(words.code) {
@@ -308,7 +308,7 @@ impl Frame<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    title { (page.title) " · duly" }
+                    title { (escaped(page.title.chars())) " · duly" }
                     link rel="stylesheet" href=(super::site::STYLE.address());
                     link rel="icon" href=(super::site::ICON.address());
                     script defer src=(super::site::SCRIPT.address()) {}
@@ -332,15 +332,20 @@ impl Frame<'_> {
             ("/schedules", words.schedules),
             ("/workers", words.workers),
         ];
+        let section = match self.request.path.as_str() {
+            "/queue" | "/job" => "/",
+            "/schedule" => "/schedules",
+            path => path,
+        };
         html! {
             header.top {
                 a.brand href="/" { "duly" }
                 @if self.session.is_some() {
                     nav.pages {
-                        @for (path, name) in pages { a href=(path) aria-current=[(path == self.path).then_some("page")] { (name) } }
+                        @for (path, name) in pages { a href=(path) aria-current=[(path == section).then_some("page")] { (name) } }
                     }
                     form.search role="search" action="/search" {
-                        input type="search" name="q" value=[self.query.given("q")] placeholder=(words.search_hint)
+                        input type="search" name="q" value=[self.request.query.given("q")] placeholder=(words.search_hint)
                             aria-label=(words.search_hint) maxlength="256";
                     }
                     button.live #live hidden data-live=(words.live) data-held=(words.held) data-stopped=(words.stopped)
@@ -352,8 +357,6 @@ impl Frame<'_> {
 
     fn foot(&self) -> Markup {
         let words = self.words;
-        let same: Vec<_> = self.query.iter().filter(|(name, _)| *name != "lang" && *name != "token").collect();
-        let path = if self.path.starts_with("/act/") { "/" } else { self.path };
         html! {
             footer {
                 span { "duly " (env!("CARGO_PKG_VERSION")) }
@@ -361,7 +364,7 @@ impl Frame<'_> {
                 span.languages {
                     @for (code, name, _) in LANGUAGES {
                         @if code == words.short { b { (name) } }
-                        @else { a hreflang=(code) href=(link(path, &[&same[..], &[("lang", code)]].concat())) { (name) } }
+                        @else { a hreflang=(code) href=(self.request.address(&[("lang", code)])) { (name) } }
                     }
                 }
                 @if let Some(session) = self.session {

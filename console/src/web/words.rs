@@ -66,7 +66,7 @@ words! {
     totals: "Totals", "累计";
     limits: "Limits", "限制";
     whole_queue: "The whole queue", "整个队列";
-    concurrency: "At once", "并发";
+    concurrency: "Concurrency", "并发";
     rate: "Rate", "速率";
     rate_in: "{} in {} s", "每 {1} 秒 {0} 个";
     no_limits: "This queue has no limits.", "此队列没有限制。";
@@ -107,7 +107,7 @@ words! {
     reschedule_at: "or at (UTC)", "或时间 (UTC)";
     pause: "Pause", "暂停";
     resume: "Resume", "恢复";
-    purge: "Remove all", "全部删除";
+    purge: "Remove all {} jobs", "删除全部{}任务";
     remove: "Remove", "删除";
     back: "Back", "返回";
     yes: "Yes, do it", "确认";
@@ -116,7 +116,7 @@ words! {
     ask_cancel_more: "It is removed for good. If a worker runs it, that worker loses it.", "任务将被永久删除。若正在执行，执行它的工作进程会失去租约。";
     ask_requeue_all: "Run all {} failed jobs of {} again?", "重新执行 {1} 的全部 {0} 个失败任务？";
     ask_requeue_all_more: "Their failures are forgotten, and they are ready at once.", "失败次数清零，并立即就绪。";
-    ask_purge: "Remove all {} jobs of {} that are {}?", "删除 {1} 中全部 {0} 个{2}任务？";
+    ask_purge: "Remove all {0} {2} jobs of {1}?", "删除 {1} 中全部 {0} 个{2}任务？";
     ask_purge_more: "This cannot be undone. Jobs that come into this state meanwhile are removed, too.", "此操作不可撤销。期间进入该状态的任务也会被删除。";
     ask_remove: "Remove the schedule {}?", "删除定时任务 {}？";
     ask_remove_more: "It fires no more. Jobs that it has pushed stay.", "不再触发。已推入的任务保留。";
@@ -180,6 +180,7 @@ words! {
     in_queue: "Id or key of a job", "任务的 ID 或键";
 
     sign_in: "Sign in", "登录";
+    go_on: "This browser is signed in already: go on", "此浏览器已登录：继续";
     password: "Password", "密码";
     sign_in_token: "Start `duly web` again, and open the address that it prints. It signs in one browser, once.", "请重新运行 duly web 并打开它打印的地址。该地址只能登录一个浏览器，且只能使用一次。";
     wrong_password: "This is not the password.", "密码错误。";
