@@ -8,6 +8,7 @@
 //! | `confirm.rs` | asking before what cannot be undone |
 //! | `jobs.rs` | `duly peek`, `find`, `push` |
 //! | `limits.rs` | `duly limits` |
+//! | `metrics.rs` | `duly metrics`: what the server knows now, for Prometheus |
 //! | `queues.rs` | `duly queues`, `counts`, `delete` |
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
@@ -21,12 +22,15 @@ mod change;
 mod confirm;
 mod jobs;
 mod limits;
+mod metrics;
 mod queues;
 mod schedules;
 mod show;
 mod target;
 mod when;
 mod workers;
+
+pub use metrics::{CONTENT_TYPE, Scrape, scrape};
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -69,6 +73,7 @@ enum Command {
     Limits(limits::Limits),
     Workers(workers::Workers),
     Schedules(schedules::Schedules),
+    Metrics(metrics::Metrics),
     Audit(audit::Audit),
     Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
@@ -197,6 +202,7 @@ fn run_noting(
             Command::Limits(command) => command.run(output).await,
             Command::Workers(command) => command.run(output).await,
             Command::Schedules(command) => command.run(output).await,
+            Command::Metrics(command) => command.run(output).await,
             Command::Audit(command) => command.run(output).await,
             Command::Delete(command) => command.run(output).await,
             Command::Bridge(command) => command.run(output).await,
