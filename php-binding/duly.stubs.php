@@ -1362,6 +1362,11 @@ namespace Duly {
         public readonly ?float $oldestReadyAge;
         /** How long until the next delayed job is due, 0 if it is overdue; null if no job is delayed. */
         public readonly ?float $nextDueIn;
+        /**
+         * For how many seconds the first delayed job is due that no reserve has made ready: no worker asks, or the
+         * queue is paused. Null while none is due.
+         */
+        public readonly ?float $overdue;
         /** How long until the next lease ends, 0 if it is over; null if no job is reserved. */
         public readonly ?float $nextLeaseEndIn;
         /** @var array<string, int> totals over the queue's life, for information only */

@@ -229,9 +229,10 @@ def shown(value: Any) -> Any:
     if isinstance(value, duly.Requeued):
         return value.outcome
     if isinstance(value, duly.Counts):
-        names = ("delayed", "ready", "reserved", "failed", "paused", "next_due_in", "next_lease_end_in", "held")
+        states = ("delayed", "ready", "reserved", "failed", "paused", "held")
+        spans = ("next_due_in", "overdue", "next_lease_end_in")
         totals = {name: value.totals.get(name, 0) for name in TOTALS}
-        return {**{name: getattr(value, name) for name in names}, "totals": totals}
+        return {**{name: getattr(value, name) for name in (*states, *spans)}, "totals": totals}
     if isinstance(value, duly.Limits):
         rate = list(value.rate) if value.rate else None
         of_names = {

@@ -11,6 +11,7 @@ packages=(
     openssl                                 # certificates for the TLS tests
     php-redis                               # what the queues that shops come from use
     php-fpm                                 # the extension under php-fpm
+    prometheus prometheus-node-exporter     # reads the metrics, and checks the rules of alerts
     phpunit php-codesniffer                 # PHP tests and style
     composer                                # installs the classes, as users do
     php-illuminate-queue php-illuminate-redis php-illuminate-events php-illuminate-bus # workers that drivers run under

@@ -8,6 +8,7 @@
 //! | `confirm.rs` | asking before what cannot be undone |
 //! | `jobs.rs` | `duly peek`, `find`, `push` |
 //! | `limits.rs` | `duly limits` |
+//! | `metrics.rs` | `duly metrics`: what the server knows now, for Prometheus |
 //! | `queues.rs` | `duly queues`, `counts`, `delete` |
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
@@ -22,6 +23,7 @@ mod change;
 mod confirm;
 mod jobs;
 mod limits;
+mod metrics;
 mod queues;
 mod schedules;
 mod show;
@@ -29,6 +31,8 @@ mod target;
 mod web;
 mod when;
 mod workers;
+
+pub use metrics::{CONTENT_TYPE, Scrape, scrape};
 
 use std::ffi::OsString;
 use std::future::{Future, ready};
@@ -73,6 +77,7 @@ enum Command {
     Limits(limits::Limits),
     Workers(workers::Workers),
     Schedules(schedules::Schedules),
+    Metrics(metrics::Metrics),
     Audit(audit::Audit),
     Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
@@ -205,6 +210,7 @@ fn run_noting(
         Command::Limits(command) => Box::pin(command.run(output)),
         Command::Workers(command) => Box::pin(command.run(output)),
         Command::Schedules(command) => Box::pin(command.run(output)),
+        Command::Metrics(command) => Box::pin(command.run(output)),
         Command::Audit(command) => Box::pin(command.run(output)),
         Command::Delete(command) => Box::pin(command.run(output)),
         Command::Bridge(command) => Box::pin(command.run(output)),

@@ -790,8 +790,8 @@ async fn counts(queue: &Queue) -> Result<Value, Error> {
     shown.extend(counts.totals.iter().map(|(name, total)| (name.as_str(), *total)));
     Ok(json!({
         "delayed": counts.delayed, "ready": counts.ready, "reserved": counts.reserved, "failed": counts.failed,
-        "paused": counts.paused, "next_due_in": counts.next_due_in, "next_lease_end_in": counts.next_lease_end_in,
-        "totals": shown, "held": counts.held,
+        "paused": counts.paused, "next_due_in": counts.next_due_in, "overdue": counts.overdue,
+        "next_lease_end_in": counts.next_lease_end_in, "totals": shown, "held": counts.held,
     }))
 }
 

@@ -31,6 +31,9 @@ record! {
         oldest_ready_age: Option<f64>,
         /// How long until the next delayed job is due; 0 if it is overdue.
         next_due_in: Option<f64>,
+        /// For how long the first delayed job is due that no reserve has made ready, because no worker asks or the queue is paused; null
+        /// while none is due.
+        overdue: Option<f64>,
         /// How long until the next lease ends; 0 if it is over.
         next_lease_end_in: Option<f64>,
         /// Totals over the queue's life, by name. They inform; nothing relies on them.
@@ -50,6 +53,7 @@ impl From<duly::Counts> for Counts {
             paused: counts.paused,
             oldest_ready_age: counts.oldest_ready_age.map(Millis::as_seconds),
             next_due_in: counts.next_due_in.map(Millis::as_seconds),
+            overdue: counts.overdue.map(Millis::as_seconds),
             next_lease_end_in: counts.next_lease_end_in.map(Millis::as_seconds),
             totals: counts.totals.into_iter().map(|(name, total)| (name, signed(total))).collect(),
             held: counts.held,

@@ -32,6 +32,9 @@ pub struct Counts {
     pub oldest_ready_age: Option<Millis>,
     /// How long until the next delayed job is due; zero if it is overdue.
     pub next_due_in: Option<Millis>,
+    /// For how long the first delayed job is due that no reserve has made ready, because no worker asks or the queue is paused; nothing
+    /// while none is due. By the server's clock.
+    pub overdue: Option<Millis>,
     /// How long until the next lease ends; zero if it is over.
     pub next_lease_end_in: Option<Millis>,
     /// Totals over the queue's life: `pushed`, `acked`, `retried`, `released`, `failed`, `reclaimed`, `cancelled`,
@@ -63,6 +66,7 @@ impl Counts {
         self.held = self.held.take().and(other.held);
         self.oldest_ready_age = self.oldest_ready_age.max(other.oldest_ready_age);
         self.next_due_in = sooner(self.next_due_in, other.next_due_in);
+        self.overdue = self.overdue.max(other.overdue);
         self.next_lease_end_in = sooner(self.next_lease_end_in, other.next_lease_end_in);
         for (name, total) in other.totals {
             match self.totals.iter_mut().find(|(known, _)| *known == name) {
@@ -169,6 +173,7 @@ impl Part {
     pub(crate) async fn counts(&self) -> Result<Counts, Error> {
         let reply = self.counts_now("counts").await?;
         let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
+        let since = |at: i64| Millis::new(u64::try_from(reply.now.saturating_sub(at)).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);
         let oldest = reply.heads.iter().filter_map(|(id, record)| decode(id, record, b"").ok());
         let due = |(job, _): (Envelope, u32)| {
@@ -183,6 +188,7 @@ impl Part {
             paused: reply.paused,
             oldest_ready_age: oldest.map(|due| Millis::new(now.saturating_sub(due))),
             next_due_in: reply.next_due.map(until),
+            overdue: reply.next_due.filter(|due| *due <= reply.now).map(since),
             next_lease_end_in: reply.next_lease_end.map(until),
             held: limits::held_back(&reply.limits, reply.now),
             totals: reply.stats.into_iter().map(|(name, total)| (name, count(total))).collect(),

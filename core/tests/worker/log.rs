@@ -72,7 +72,7 @@ async fn warnings_name_the_job_and_never_its_data() {
     let both = support::eventually("both failed", || async {
         queue.counts().await.unwrap().failed == 2 && lines.0.lock().unwrap().len() == 3
     });
-    worker.run_until(both).await.unwrap();
+    Box::pin(worker.run_until(both)).await.unwrap();
     let lines = lines.0.lock().unwrap();
     assert_eq!(lines.len(), 3, "that its time is over, and that this was its last failure, are two lines: {lines:?}");
     for (line, (id, name)) in lines.iter().zip([(&fails, "fails"), (&long, "long"), (&long, "long")]) {

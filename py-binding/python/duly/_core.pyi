@@ -1135,6 +1135,13 @@ class Counts:
         """How long until the next delayed job is due, 0 if it is overdue; None if no job is delayed."""
 
     @property
+    def overdue(self) -> float | None:
+        """For how long the first delayed job is due that no reserve has made ready; None while none is due.
+
+        No worker asks, or the queue is paused.
+        """
+
+    @property
     def next_lease_end_in(self) -> float | None:
         """How long until the next lease ends, 0 if it is over; None if no job is reserved."""
 
