@@ -260,7 +260,19 @@ def test_a_terminal_is_asked_before_jobs_are_removed(server: Server, prefix: str
 
 def test_help_shows_all_commands() -> None:
     shown = subprocess.run([sys.executable, "-m", "duly", "--help"], capture_output=True, text=True, check=True).stdout
-    for name in ("queues", "peek", "find", "push", "requeue", "schedules", "audit", "bridge", "worker"):
+    for name in (
+        "queues",
+        "peek",
+        "find",
+        "push",
+        "requeue",
+        "schedules",
+        "metrics",
+        "doctor",
+        "audit",
+        "bridge",
+        "worker",
+    ):
         assert f"  {name} " in shown
 
 

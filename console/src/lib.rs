@@ -6,6 +6,7 @@
 //! | `bridge.rs` | `duly bridge`: takes over the jobs of another queue |
 //! | `change.rs` | `duly cancel`, `requeue`, `reschedule`, `purge`, `pause`, `resume` |
 //! | `confirm.rs` | asking before what cannot be undone |
+//! | `doctor.rs` | `duly doctor`: what would lose, refuse or delay jobs |
 //! | `jobs.rs` | `duly peek`, `find`, `push` |
 //! | `limits.rs` | `duly limits` |
 //! | `metrics.rs` | `duly metrics`: what the server knows now, for Prometheus |
@@ -20,6 +21,7 @@ mod audit;
 mod bridge;
 mod change;
 mod confirm;
+mod doctor;
 mod jobs;
 mod limits;
 mod metrics;
@@ -74,6 +76,7 @@ enum Command {
     Workers(workers::Workers),
     Schedules(schedules::Schedules),
     Metrics(metrics::Metrics),
+    Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
@@ -203,6 +206,7 @@ fn run_noting(
             Command::Workers(command) => command.run(output).await,
             Command::Schedules(command) => command.run(output).await,
             Command::Metrics(command) => command.run(output).await,
+            Command::Doctor(command) => command.run(output).await,
             Command::Audit(command) => command.run(output).await,
             Command::Delete(command) => command.run(output).await,
             Command::Bridge(command) => command.run(output).await,
