@@ -180,10 +180,13 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
     until(lambda: len(client.queues().queues) == 3, "they are not listed")
     server.cli("DEL", f"{prefix}{{b}}:ready:5")
     server.cli("SET", f"{prefix}{{b}}:ready:5", "foreign")
+    server.cli("ZADD", f"{prefix}{{queues}}:queues", "0", "\x1b[31mno name")
     for command in ("queues", "counts"):
         status, out, err = duly_command(command)
         assert (status, len(out.splitlines())) == (1, 3 if command == "queues" else 2), out
         assert f"{prefix}{{b}}:ready:5" in err
+        assert "'\\u{1b}[31mno name' is on the list of queues: " in err
+    assert duly_command("counts", "no name")[0] == 2
 
 
 def test_queues_are_paused_limited_and_audited(

@@ -5,7 +5,7 @@ use duly::{Client, Counts as CountsOf, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::confirm::Yes;
-use crate::show::{Shown, moment, or_dash, span};
+use crate::show::{Shown, moment, or_dash, printable, span};
 use crate::target::{One, Target, all, open, partitions_of};
 use crate::{DONE, FAILED, Output};
 
@@ -83,6 +83,7 @@ impl Counts {
         let listed = all(&client).await?;
         let mut queues = Vec::new();
         for name in &self.queues {
+            client.queue(name)?;
             queues.push((name.clone(), self.partitions.map_or_else(|| partitions_of(name, &listed), Ok)?));
         }
         if queues.is_empty() {
@@ -112,15 +113,22 @@ impl Counts {
     }
 }
 
-/// Nothing if this queue alone cannot be read, because somebody else or a newer version has written under its keys. That is said; the
-/// others can be shown.
+/// Nothing if this queue alone cannot be read, because somebody else or a newer version has written under its keys, or has put what is no
+/// name on the list. That is said; the others can be shown.
 async fn counts_of(
     client: &Client,
     name: &str,
     partitions: u16,
     output: &mut Output<'_>,
 ) -> Result<Option<CountsOf>, Error> {
-    match open(client, name, partitions)?.counts().await {
+    let queue = match open(client, name, partitions) {
+        Ok(queue) => queue,
+        Err(error) => {
+            output.complain(&format!("'{}' is on the list of queues: {error}", printable(name)));
+            return Ok(None);
+        }
+    };
+    match queue.counts().await {
         Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew) => {
             output.complain(&error.to_string());
             Ok(None)
