@@ -6,6 +6,7 @@
 //! | `bridge.rs` | `duly bridge`: takes over the jobs of another queue |
 //! | `change.rs` | `duly cancel`, `requeue`, `reschedule`, `purge`, `pause`, `resume` |
 //! | `confirm.rs` | asking before what cannot be undone |
+//! | `doctor.rs` | `duly doctor`: what would lose, refuse or delay jobs |
 //! | `jobs.rs` | `duly peek`, `find`, `push` |
 //! | `limits.rs` | `duly limits` |
 //! | `metrics.rs` | `duly metrics`: what the server knows now, for Prometheus |
@@ -21,6 +22,7 @@ mod audit;
 mod bridge;
 mod change;
 mod confirm;
+mod doctor;
 mod jobs;
 mod limits;
 mod metrics;
@@ -78,6 +80,7 @@ enum Command {
     Workers(workers::Workers),
     Schedules(schedules::Schedules),
     Metrics(metrics::Metrics),
+    Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
@@ -211,6 +214,7 @@ fn run_noting(
         Command::Workers(command) => Box::pin(command.run(output)),
         Command::Schedules(command) => Box::pin(command.run(output)),
         Command::Metrics(command) => Box::pin(command.run(output)),
+        Command::Doctor(command) => Box::pin(command.run(output)),
         Command::Audit(command) => Box::pin(command.run(output)),
         Command::Delete(command) => Box::pin(command.run(output)),
         Command::Bridge(command) => Box::pin(command.run(output)),

@@ -111,7 +111,7 @@ pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 pub use operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Finding, Found, Invariant, JobView, Limits, MAX_CONCURRENCY,
-    MAX_LIMITED_NAMES, MAX_QUEUES, NameLimits, QueueInfo, QueuePage, Requeued, RunningJob, WorkerInfo,
+    MAX_LIMITED_NAMES, MAX_QUEUES, NameLimits, QueueInfo, QueuePage, Requeued, RunningJob, ServerView, WorkerInfo,
 };
 #[doc(hidden)]
 pub use process::runtime;

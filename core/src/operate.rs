@@ -5,6 +5,7 @@ mod inspect;
 mod limits;
 mod queues;
 mod registry;
+mod server;
 mod wait_result;
 
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
@@ -15,6 +16,7 @@ pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
 pub use queues::{MAX_QUEUES, QueueInfo, QueuePage};
 pub(crate) use registry::MOST_RUNNING;
 pub use registry::{RunningJob, WorkerInfo};
+pub use server::ServerView;
 
 use std::time::Duration;
 

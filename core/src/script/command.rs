@@ -1,9 +1,12 @@
-//! The few plain commands that are sent beside the scripts: looks by pages, wake-ups, and a PING.
+//! The few plain commands that are sent beside the scripts: looks by pages, wake-ups, a PING, and what is asked of the server itself.
+
+use std::collections::BTreeMap;
 
 use redis::{Cmd, Value, cmd};
 
 use super::keys::{Key, QueueKeys};
-use super::reply::lossy;
+use super::reply::{array, lossy, number};
+use crate::value::error::Error;
 use crate::value::time::Millis;
 
 /// One of them.
@@ -76,6 +79,80 @@ pub(crate) fn scan(keys: &QueueKeys, key: Key, cursor: &[u8], count: usize) -> C
     let mut command = cmd(if key.redis_type() == "zset" { "ZSCAN" } else { "HSCAN" });
     command.arg(keys.spell(key)).arg(cursor).arg("COUNT").arg(count);
     command
+}
+
+/// What a server says of itself; see `server_info`.
+pub(crate) fn info() -> Command {
+    cmd("INFO")
+}
+
+/// What a node says of its cluster; see `server_info`.
+pub(crate) fn cluster_info() -> Command {
+    let mut command = cmd("CLUSTER");
+    command.arg("INFO");
+    command
+}
+
+/// The answer: fields and their values.
+pub(crate) fn server_info(reply: Reply) -> Result<BTreeMap<String, String>, Error> {
+    let field = |line: &str| line.trim_end().split_once(':').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(lossy(reply)?.lines().filter_map(field).collect())
+}
+
+/// The setting of a server that has this name; see `server_setting`.
+pub(crate) fn setting(name: &str) -> Command {
+    let mut command = cmd("CONFIG");
+    command.arg("GET").arg(name);
+    command
+}
+
+/// The answer; nothing if the server knows no such setting.
+pub(crate) fn server_setting(reply: Reply) -> Option<String> {
+    let pairs: Vec<(String, String)> = redis::from_redis_value(reply).ok()?;
+    pairs.into_iter().next().map(|(_, value)| value)
+}
+
+/// Which node of a cluster owns which slots; see `owners`.
+pub(crate) fn cluster_slots() -> Command {
+    let mut command = cmd("CLUSTER");
+    command.arg("SLOTS");
+    command
+}
+
+/// The answer: each owner's address, and one of its slots.
+pub(crate) fn owners(reply: Reply) -> Result<BTreeMap<String, u16>, Error> {
+    let unexpected = || super::unexpected("the slots of a cluster");
+    let mut owners = BTreeMap::new();
+    for range in array(reply)? {
+        let mut range = array(range)?.into_iter();
+        let (first, _last, owner) = (range.next(), range.next(), range.next().ok_or_else(unexpected)?);
+        let mut owner = array(owner)?.into_iter();
+        let (host, port) = (owner.next().ok_or_else(unexpected)?, owner.next().ok_or_else(unexpected)?);
+        let first = number(first.ok_or_else(unexpected)?)?;
+        let slot = u16::try_from(first).map_err(|_| unexpected())?;
+        owners.entry(format!("{}:{}", lossy(host)?, number(port)?)).or_insert(slot);
+    }
+    Ok(owners)
+}
+
+/// How much memory a key takes, as five of its elements let guess; see `used_memory`.
+pub(crate) fn memory_usage(spelled: &str) -> Command {
+    let mut command = cmd("MEMORY");
+    command.arg("USAGE").arg(spelled).arg("SAMPLES").arg(5);
+    command
+}
+
+/// The answer: 0 if there is no such key.
+pub(crate) fn used_memory(reply: Reply) -> u64 {
+    redis::from_redis_value(reply).unwrap_or(0)
+}
+
+/// Tries two commands that the check of a new connection does not try, on a key that nobody has.
+pub(crate) fn tries(spelled: &str) -> [Command; 2] {
+    let (mut look, mut remove) = (cmd("ZRANGEBYLEX"), cmd("UNLINK"));
+    look.arg(spelled).arg("-").arg("+").arg("LIMIT").arg(0).arg(1);
+    remove.arg(spelled);
+    [look, remove]
 }
 
 /// Moves the clock of a queue in tests.

@@ -297,6 +297,12 @@ impl QueueKeys {
         format!("{}{}:{id}", self.start, key.name())
     }
 
+    /// All that a queue has one of.
+    pub(crate) fn of_queue(&self) -> impl Iterator<Item = String> {
+        let lists = (0..LEVELS).map(|level| self.spell_ready(level));
+        Key::FIXED.into_iter().map(|key| self.spell(key)).chain(lists)
+    }
+
     /// Appends the keys that a script declares, in its order; `Ready` becomes one list a level, and what each job has of its
     /// own one key for each of these ids. Of scripts that are about several topics, these are the names of the topics.
     pub(crate) fn append(

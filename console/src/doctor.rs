@@ -1,0 +1,118 @@
+//! `duly doctor`: what would go wrong at night.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `finding.rs` | what a check came to |
+//! | `server.rs` | the checks of one server |
+//! | `queues.rs` | the checks of queues |
+
+mod finding;
+mod queues;
+mod server;
+
+use std::time::Duration;
+
+use clap::Args;
+use duly::{Client, Error, ErrorKind};
+use serde_json::json;
+
+use self::finding::Level::{Note, Ok as Fine, Problem, Warning};
+use self::finding::{Finding, Level};
+use crate::show::{Shown, printable};
+use crate::target::Target;
+use crate::{DONE, FAILED, Output};
+
+/// A server that does not answer is reported after this long.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+const ACL_PAGE: &str = "see docs/keys-and-scripts.md, EVALSHA, for a user (ACL) that may do all";
+
+/// Check the server and the queues: what would lose, refuse or delay jobs, and what to do about it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+It changes nothing. The status is 1 if there are warnings or problems, and 0 if there are notes at most. `duly audit QUEUE` checks the jobs of a \
+queue, which this does not.")]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    target: Target,
+    /// Jobs are late if they wait for so long
+    #[arg(long, value_parser = crate::when::span, default_value = "1m", value_name = "SPAN")]
+    late: Duration,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Doctor {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        // A server that evicts is one of the findings.
+        let client = self.target.builder().deadline(DEADLINE).fail_fast(false).allow_eviction(true).build()?;
+        let findings = self.examine(&client).await;
+        let worst = findings.iter().map(|finding| finding.level).max().unwrap_or(Fine);
+        if self.shown.json {
+            output.json(&json!({"worst": worst, "findings": findings}))?;
+        } else {
+            show(&findings, &mut output);
+        }
+        Ok(if worst >= Warning { FAILED } else { DONE })
+    }
+
+    async fn examine(&self, client: &Client) -> Vec<Finding> {
+        let servers = match client.servers().await {
+            Ok(servers) => servers,
+            Err(error) => return vec![no_connection(&error)],
+        };
+        let mut findings = vec![Finding::ok("connection", "the server answers, and its user may run duly's scripts")];
+        for server in &servers {
+            let of_server = server::examine(server).await;
+            let is_one = servers.len() == 1;
+            findings.extend(of_server.into_iter().map(|one| if is_one { one } else { one.about(server.address()) }));
+        }
+        findings.extend(queues::examine(client, self).await);
+        // The last one, as it takes its time where writes are refused.
+        findings.push(permissions(client).await);
+        findings
+    }
+}
+
+async fn permissions(client: &Client) -> Finding {
+    match client.check_permissions().await {
+        Ok(()) => Finding::ok("permissions", "the user may list, use and delete queues under this prefix"),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            let what = format!("some calls will be refused: {error}");
+            Finding::new(Problem, "permissions", what, ACL_PAGE)
+        }
+        Err(error) => {
+            let advice = "run this again when the server takes writes";
+            Finding::new(Note, "permissions", format!("they could not be tried: {error}"), advice)
+        }
+    }
+}
+
+/// The messages say what to do.
+fn no_connection(error: &Error) -> Finding {
+    let advice = match error.kind() {
+        ErrorKind::ReadOnly => "use the URL of the primary, or redis+sentinel://, which finds it",
+        ErrorKind::AuthenticationFailed => "set user and password in DULY_URL, as the server's ACL has them",
+        ErrorKind::PermissionDenied => ACL_PAGE,
+        _ => "nothing else can be checked until that works",
+    };
+    Finding::new(Problem, "connection", error.to_string(), advice)
+}
+
+fn show(findings: &[Finding], output: &mut Output<'_>) {
+    for Finding { level, check, about, what, advice } in findings {
+        let about = about.as_ref().map_or(String::new(), |about| format!("{}: ", printable(about)));
+        // Whole: what to do is at the end of a message.
+        let what: String = crate::show::escaped(what.chars());
+        output.line(&format!("{:<8} {check:<16} {about}{what}", level.as_str()));
+        if !advice.is_empty() {
+            output.line(&format!("{:<8} {:<16} -> {advice}", "", ""));
+        }
+    }
+    let count = |level: Level| {
+        let count = findings.iter().filter(|finding| finding.level == level).count();
+        format!("{count} {}{}", level.as_str(), if count == 1 { "" } else { "s" })
+    };
+    let (problems, warnings, notes) = (count(Problem), count(Warning), count(Note));
+    output.line(&format!("{problems}, {warnings}, {notes}; `duly audit QUEUE` checks the jobs of a queue"));
+}

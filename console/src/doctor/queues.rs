@@ -1,0 +1,148 @@
+//! The checks of queues: what waits, what failed, and who works.
+
+use duly::{Client, Counts, Error, Millis, Queue};
+use futures_util::stream::{self, StreamExt};
+
+use super::Doctor;
+use super::finding::Finding;
+use super::finding::Level::{Note, Problem, Warning};
+use super::server::bytes;
+use crate::show::{printable, span};
+use crate::target::{all, open};
+
+/// How many queues are read at once.
+const AT_ONCE: usize = 16;
+/// Of how many queues the memory is measured: those with the most jobs.
+const MEASURED: usize = 5;
+/// So many failed jobs are many.
+const MANY_FAILED: u64 = 1000;
+
+/// A queue, as its checks see it.
+struct Looked {
+    /// As it is shown.
+    name: String,
+    queue: Queue,
+    counts: Counts,
+    workers: usize,
+}
+
+/// Looks at all queues that were used.
+pub(super) async fn examine(client: &Client, doctor: &Doctor) -> Vec<Finding> {
+    let listed = match all(client).await {
+        Ok(listed) => listed,
+        Err(error) => {
+            let advice = "see that the user may run ZRANGEBYLEX and read the keys of the prefix";
+            return vec![Finding::new(
+                Problem,
+                "queues",
+                format!("the list of queues cannot be read: {error}"),
+                advice,
+            )];
+        }
+    };
+    let count = listed.len();
+    let looked =
+        stream::iter(listed).map(async |info| (printable(&info.name), look(client, &info.name, info.partitions).await));
+    let looked: Vec<_> = looked.buffered(AT_ONCE).collect().await;
+    let (mut queues, mut findings) = (Vec::new(), Vec::new());
+    for (name, looked) in looked {
+        match looked {
+            Ok(looked) => queues.push(looked),
+            Err(error) => findings.push(unreadable(&error).about(&name)),
+        }
+    }
+    for queue in &queues {
+        let checks = [late(queue, doctor), failed(queue), paused(queue)];
+        findings.extend(checks.into_iter().flatten().map(|finding| finding.about(&queue.name)));
+    }
+    if findings.is_empty() {
+        findings
+            .push(Finding::ok("queues", format!("no job is late, none has failed, none is paused; queues: {count}")));
+    }
+    findings.extend(largest(queues).await);
+    findings
+}
+
+async fn look(client: &Client, name: &str, partitions: u16) -> Result<Looked, Error> {
+    let queue = open(client, name, partitions)?;
+    let (counts, workers) = (queue.counts().await?, queue.workers().await?.len());
+    Ok(Looked { name: printable(name), queue, counts, workers })
+}
+
+fn unreadable(error: &Error) -> Finding {
+    let advice = "do what the message says; if no queue was meant, take the name off the list of queues";
+    Finding::new(Problem, "queue", format!("it cannot be read: {error}"), advice)
+}
+
+fn late(looked: &Looked, doctor: &Doctor) -> Option<Finding> {
+    let Counts { oldest_ready_age, overdue, held, paused, .. } = &looked.counts;
+    let longest = Millis::from_duration(doctor.late).ok()?;
+    let late = (*oldest_ready_age).max(*overdue).filter(|late| *late >= longest)?;
+    // That is what was asked for.
+    if *paused {
+        return None;
+    }
+    let what = format!("jobs wait for {}", span(late));
+    Some(match (looked.workers, held) {
+        (0, _) => {
+            let what = format!("{what}, and nobody works on the queue");
+            Finding::new(Problem, "no worker", what, "start a worker; `duly workers` shows those that are alive")
+        }
+        (_, Some(held)) => {
+            Finding::new(Note, "late", format!("{what}: {held}"), "raise the limit if that is not meant: `duly limits`")
+        }
+        (workers, None) => {
+            let what = format!("{what}, with {workers} workers");
+            Finding::new(Warning, "late", what, "start more workers, or see what they run: `duly workers`")
+        }
+    })
+}
+
+fn failed(looked: &Looked) -> Option<Finding> {
+    let failed = looked.counts.failed;
+    let trimmed = looked.counts.totals.iter().find(|(name, _)| name == "trimmed").map_or(0, |(_, count)| *count);
+    let advice = "`duly peek QUEUE failed` shows why; requeue them, or purge them";
+    match (failed, trimmed) {
+        (0, _) => None,
+        (_, 1..) => {
+            let what = format!(
+                "{failed} jobs have failed for good, and {trimmed} older ones were removed: the queue keeps no more"
+            );
+            Some(Finding::new(Warning, "failed", what, advice))
+        }
+        (MANY_FAILED.., _) => {
+            let what = format!(
+                "{failed} jobs have failed for good; beyond the bound of the queue (10000 if none was set) the oldest are removed"
+            );
+            Some(Finding::new(Warning, "failed", what, advice))
+        }
+        _ => Some(Finding::new(Note, "failed", format!("jobs that have failed for good: {failed}"), advice)),
+    }
+}
+
+fn paused(looked: &Looked) -> Option<Finding> {
+    let what = format!("it is paused; jobs that wait: {}", looked.counts.ready + looked.counts.delayed);
+    looked.counts.paused.then(|| Finding::new(Note, "paused", what, "`duly resume` hands out its jobs again"))
+}
+
+/// What the queues with the most jobs take.
+async fn largest(mut queues: Vec<Looked>) -> Vec<Finding> {
+    let jobs = |looked: &Looked| {
+        let Counts { delayed, ready, reserved, failed, .. } = looked.counts;
+        delayed + ready + reserved + failed
+    };
+    queues.retain(|looked| jobs(looked) > 0);
+    queues.sort_by_key(|looked| std::cmp::Reverse(jobs(looked)));
+    let mut findings = Vec::new();
+    for looked in queues.iter().take(MEASURED) {
+        let finding = match looked.queue.memory().await {
+            Ok(used) => Finding::ok("queue memory", format!("{} jobs take about {}", jobs(looked), bytes(used))),
+            Err(error) => {
+                let what = format!("its memory could not be measured: {error}");
+                Finding::new(Note, "queue memory", what, "run this as a user who may use MEMORY USAGE")
+            }
+        };
+        findings.push(finding.about(&looked.name));
+    }
+    findings
+}
