@@ -5,16 +5,21 @@
 //! | `act.rs` | what can be done from the page, and the pages that ask first |
 //! | `door.rs` | who may come in |
 //! | `failed.rs`, `job.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
+//! | `frame.rs` | the frame around each page |
+//! | `named.rs` | a queue as pages name it |
 //! | `request.rs` | a request and its response, without a socket |
 //! | `server.rs` | the sockets |
 //! | `site.rs` | from a request to its response |
+//! | `text.rs` | texts, counts and times |
 //! | `view.rs` | what all pages share |
 //! | `words.rs` | the words, in each language |
 
 mod act;
 mod door;
 mod failed;
+mod frame;
 mod job;
+mod named;
 mod overview;
 mod queue;
 mod request;
@@ -22,6 +27,7 @@ mod schedules;
 mod search;
 mod server;
 mod site;
+mod text;
 mod view;
 mod words;
 mod workers;

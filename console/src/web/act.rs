@@ -6,9 +6,11 @@ use duly::{Client, Error, ErrorKind, Millis, Queue, Requeued, State, When};
 use hyper::StatusCode;
 use maud::html;
 
+use super::named::Named;
 use super::queue::{state_name, state_of};
 use super::request::Fields;
-use super::view::{Failure, Named, Page, Shown, View, number, shown};
+use super::text::{number, shown};
+use super::view::{Failure, Page, Shown, View};
 use super::words::{Words, fill};
 use crate::show::escaped;
 
@@ -49,6 +51,16 @@ pub(crate) struct Done {
     pub(crate) notice: String,
     /// The page that shows it.
     pub(crate) location: String,
+}
+
+/// What is asked before something is done.
+struct Question {
+    /// Of the jobs, or schedules, that it is about.
+    count: u64,
+    text: String,
+    more: &'static str,
+    /// The page for those who say no.
+    back: String,
 }
 
 /// What one act is about.
@@ -103,42 +115,52 @@ impl Act {
     pub(crate) async fn ask(self, view: &View<'_>) -> Shown {
         let (words, query) = (view.words, view.query);
         let named = Named::asked(view.client, query, words).await?;
-        let queue = named.open(view.client)?;
-        let state = state_of(query.get("state")).unwrap_or(State::Failed);
-        let (back, of_state) = (named.link("/queue", &[("state", state.as_str())]), state_name(state, words));
-        let (count, question, more, back) = match self {
-            Self::Cancel => (1, words.ask_cancel.to_owned(), words.ask_cancel_more, named.job(query.get("id"))),
-            Self::RequeueAll => {
-                let count = queue.counts().await?.failed;
-                let question = fill(words.ask_requeue_all, &[&number(count), &named.name]);
-                (count, question, words.ask_requeue_all_more, back)
-            }
-            Self::Purge => {
-                let count = queue.counts().await?.of(state);
-                let question = fill(words.ask_purge, &[&number(count), &named.name, &of_state.to_lowercase()]);
-                (count, question, words.ask_purge_more, back)
-            }
-            Self::ScheduleRemove => {
-                let name = query.get("name");
-                let question = fill(words.ask_remove, &[&name]);
-                (1, question, words.ask_remove_more, named.link("/schedule", &[("name", name)]))
-            }
-            _ => return Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, "")),
+        let Some(Question { count, text, more, back }) = self.question(view, &named).await? else {
+            return Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, ""));
         };
         let asked = ["id", "name", "state", "from"].map(|name| (name, query.get(name)));
         let fields = [&named.fields()[..], &asked[..]].concat();
+        let class = if self.destroys() { "danger" } else { "primary" };
         let body = html! {
             section.ask {
-                h1 { (shown(&question)) }
+                h1 { (shown(&text)) }
                 @if self == Self::Cancel { p.name { (shown(query.get("id"))) } }
                 @if count == 0 { p { (words.none_left) } } @else { p { (more) } }
                 div.actions {
-                    @if count > 0 { (view.button(self.name(), &fields, words.yes, if self.destroys() { "danger" } else { "primary" })) }
+                    @if count > 0 { (view.button(self.name(), &fields, words.yes, class)) }
                     a.button href=(back) { (words.back) }
                 }
             }
         };
-        Ok(Page::new(question, body))
+        Ok(Page::new(text, body))
+    }
+
+    /// Nothing for what does not ask.
+    async fn question(self, view: &View<'_>, named: &Named) -> Result<Option<Question>, Failure> {
+        let (words, query, queue) = (view.words, view.query, named.open(view.client)?);
+        let state = state_of(query.get("state")).unwrap_or(State::Failed);
+        let of_queue = named.link("/queue", &[("state", state.as_str())]);
+        let asked = |count, text, more, back| Ok(Some(Question { count, text, more, back }));
+        match self {
+            Self::Cancel => asked(1, words.ask_cancel.to_owned(), words.ask_cancel_more, named.job(query.get("id"))),
+            Self::RequeueAll => {
+                let count = queue.counts().await?.failed;
+                let question = fill(words.ask_requeue_all, &[&number(count), &named.name]);
+                asked(count, question, words.ask_requeue_all_more, of_queue)
+            }
+            Self::Purge => {
+                let count = queue.counts().await?.of(state);
+                let of_state = state_name(state, words).to_lowercase();
+                let question = fill(words.ask_purge, &[&number(count), &named.name, &of_state]);
+                asked(count, question, words.ask_purge_more, of_queue)
+            }
+            Self::ScheduleRemove => {
+                let name = query.get("name");
+                let back = named.link("/schedule", &[("name", name)]);
+                asked(1, fill(words.ask_remove, &[&name]), words.ask_remove_more, back)
+            }
+            _ => Ok(None),
+        }
     }
 }
 

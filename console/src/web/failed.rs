@@ -4,9 +4,11 @@ use duly::{Counts, Error, JobView, QueueInfo, State};
 use futures_util::future::join_all;
 use maud::{Markup, html};
 
+use super::named::Named;
 use super::overview::is_of_one_queue;
 use super::queue::{newest, table};
-use super::view::{A_PAGE, Named, Page, Shown, View, empty, number, shown};
+use super::text::{number, shown};
+use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::fill;
 
 /// How many of a queue are shown here.

@@ -4,9 +4,11 @@ use duly::{Found, JobView, Millis, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::named::Named;
 use super::queue::{moment_of, state_name};
 use super::request::Response;
-use super::view::{Failure, Named, Page, Shown, View, number, or_dash, shown, shown_lines, time};
+use super::text::{number, or_dash, shown, shown_lines, time};
+use super::view::{Failure, Page, Shown, View};
 use super::words::fill;
 use crate::show::span;
 

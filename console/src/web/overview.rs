@@ -4,7 +4,9 @@ use duly::{Counts, Error, ErrorKind, QueueInfo};
 use futures_util::future::join_all;
 use maud::{Markup, html};
 
-use super::view::{A_PAGE, Named, Page, Shown, View, empty, number, or_dash, shown, time};
+use super::named::Named;
+use super::text::{number, or_dash, shown, time};
+use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::fill;
 use crate::show::span;
 

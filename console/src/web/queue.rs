@@ -4,8 +4,10 @@ use duly::{Counts, JobView, Limits, Millis, Queue, Rate, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::named::Named;
 use super::overview::badges;
-use super::view::{A_PAGE, Named, Page, Shown, View, beginning, number, or_dash, shown, time};
+use super::text::{beginning, number, or_dash, shown, time};
+use super::view::{A_PAGE, Page, Shown, View};
 use super::words::{Words, fill};
 use crate::show::span;
 

@@ -5,8 +5,10 @@ use futures_util::future::join_all;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::named::Named;
 use super::overview::is_of_one_queue;
-use super::view::{A_PAGE, Named, Page, Shown, View, empty, or_dash, shown, shown_lines, time};
+use super::text::{or_dash, shown, shown_lines, time};
+use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::fill;
 use crate::show::span;
 

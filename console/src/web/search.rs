@@ -4,9 +4,11 @@ use duly::{Error, Found, QueueInfo};
 use futures_util::future::join_all;
 use maud::{Markup, html};
 
+use super::named::Named;
 use super::overview::is_of_one_queue;
 use super::queue::state_name;
-use super::view::{Failure, Named, Page, Shown, View, empty, or_dash, shown};
+use super::text::{or_dash, shown};
+use super::view::{Failure, Page, Shown, View, empty};
 use super::words::fill;
 use crate::target::all;
 

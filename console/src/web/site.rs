@@ -10,8 +10,9 @@ use maud::{Markup, html};
 
 use super::act::{self, Act};
 use super::door::{Door, Refused, Session};
+use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
-use super::view::{Failure, Frame, Page, View, failed};
+use super::view::{Failure, Page, View, failed};
 use super::words::Words;
 use super::{failed as failed_page, job, overview, queue, schedules, search, workers};
 

@@ -6,8 +6,10 @@ use duly::{Error, QueueInfo, RunningJob, WorkerInfo};
 use futures_util::future::join_all;
 use maud::{Markup, html};
 
+use super::named::Named;
 use super::overview::is_of_one_queue;
-use super::view::{A_PAGE, Named, Page, Shown, View, empty, or_dash, shown, time};
+use super::text::{or_dash, shown, time};
+use super::view::{A_PAGE, Page, Shown, View, empty};
 
 /// A worker, and what it runs of each queue.
 struct Alive {

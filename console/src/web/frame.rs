@@ -1,0 +1,102 @@
+//! The frame around each page: its head, its foot, and what was just done.
+
+use maud::{DOCTYPE, Markup, html};
+
+use super::door::Session;
+use super::request::Request;
+use super::site::{ICON, SCRIPT, STYLE};
+use super::text::shown;
+use super::view::Page;
+use super::words::{LANGUAGES, Words};
+use crate::show::escaped;
+
+/// The parts of the frame that a page does not know.
+pub(crate) struct Frame<'a> {
+    pub(crate) words: &'static Words,
+    pub(crate) session: Option<&'a Session>,
+    pub(crate) may_act: bool,
+    pub(crate) request: &'a Request,
+    pub(crate) notice: Option<String>,
+}
+
+impl Frame<'_> {
+    pub(crate) fn around(&self, page: &Page) -> Markup {
+        let words = self.words;
+        let path = &self.request.path;
+        let is_live = self.session.is_some() && !path.starts_with("/ask/") && !path.starts_with("/act/");
+        html! {
+            (DOCTYPE)
+            html lang=(words.code) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (escaped(page.title.chars())) " · duly" }
+                    link rel="stylesheet" href=(STYLE.address());
+                    link rel="icon" href=(ICON.address());
+                    script defer src=(SCRIPT.address()) {}
+                }
+                body {
+                    a.skip href="#content" { (words.skip) }
+                    (self.head())
+                    @if let Some(notice) = &self.notice { p.notice role="status" { (shown(notice)) } }
+                    main #content data-live[is_live] { (page.body) }
+                    (self.foot())
+                }
+            }
+        }
+    }
+
+    fn head(&self) -> Markup {
+        let words = self.words;
+        let pages = [
+            ("/", words.overview),
+            ("/failed", words.failed_page),
+            ("/schedules", words.schedules),
+            ("/workers", words.workers),
+        ];
+        let section = match self.request.path.as_str() {
+            "/queue" | "/job" => "/",
+            "/schedule" => "/schedules",
+            path => path,
+        };
+        html! {
+            header.top {
+                a.brand href="/" { "duly" }
+                @if self.session.is_some() {
+                    nav.pages {
+                        @for (path, name) in pages { a href=(path) aria-current=[(path == section).then_some("page")] { (name) } }
+                    }
+                    form.search role="search" action="/search" {
+                        input type="search" name="q" value=[self.request.query.given("q")] placeholder=(words.search_hint)
+                            aria-label=(words.search_hint) maxlength="256";
+                    }
+                    button.live #live hidden data-live=(words.live) data-held=(words.held) data-stopped=(words.stopped)
+                        data-stale=(words.stale) data-ended=(words.no_refresh) { (words.live) }
+                }
+            }
+        }
+    }
+
+    fn foot(&self) -> Markup {
+        let words = self.words;
+        html! {
+            footer {
+                span { "duly " (env!("CARGO_PKG_VERSION")) }
+                @if self.session.is_some() && !self.may_act { span.badge { (words.read_only) } }
+                span.languages {
+                    @for (code, name, _) in LANGUAGES {
+                        @if code == words.short { b { (name) } }
+                        @else { a hreflang=(code) href=(self.request.address(&[("lang", code)])) { (name) } }
+                    }
+                }
+                @if let Some(session) = self.session {
+                    form method="post" action="/sign-out" {
+                        input type="hidden" name="form_token" value=(session.form_token);
+                        button.plain { (words.sign_out) }
+                    }
+                }
+            }
+        }
+    }
+}
