@@ -5,7 +5,7 @@ use duly::{Client, Counts as CountsOf, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::confirm::Yes;
-use crate::show::{Shown, moment, or_dash, printable, span};
+use crate::show::{Shown, moment, or_dash, span};
 use crate::target::{One, Target, all, open, partitions_of};
 use crate::{DONE, FAILED, Output};
 
