@@ -741,6 +741,41 @@ namespace Duly {
         }
 
         /**
+         * Returns a page of the jobs that are `delayed`, `ready`, `reserved` or `failed` and match, without changing
+         * them. Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is
+         * not the last one: `$cursor` of the page says where to go on, and is null behind the last one. A job that
+         * moves meanwhile may be in two pages.
+         *
+         * @param State|string $state which jobs
+         * @param ?string $name jobs of this name. Default: of any
+         * @param ?string $keyPrefix jobs whose key begins so, such as `close:`. Default: with any key or none
+         * @param ?string $error jobs whose last failure has this in its text, in the same case. Default: any
+         * @param ?int $priority jobs of this priority, 0 to 9. Default: of any
+         * @param int|float|\DateInterval|null $olderThan jobs that were pushed so long ago or longer, in seconds.
+         *     Default: any
+         * @param int|float|\DateTimeInterface|null $since jobs that are due, whose lease ends or that failed then or
+         *     later, as a date or unix seconds. Not of ready jobs. Default: at any time
+         * @param int|float|\DateTimeInterface|null $until the same, before then. Default: at any time
+         * @param int $limit the most jobs to return, 1 to 1,000. Default: 100
+         * @param ?string $cursor where to begin: what the page before has given. Default: at the beginning
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function search(
+            State|string $state,
+            ?string $name = null,
+            ?string $keyPrefix = null,
+            ?string $error = null,
+            ?int $priority = null,
+            int|float|\DateInterval|null $olderThan = null,
+            int|float|\DateTimeInterface|null $since = null,
+            int|float|\DateTimeInterface|null $until = null,
+            int $limit = 100,
+            ?string $cursor = null,
+        ): SearchPage {
+        }
+
+        /**
          * Returns where a job is and why it is not running, by its id or its business key.
          *
          * @param ?string $id the job's id; give this or `key`. Default: none
@@ -1767,6 +1802,17 @@ namespace Duly {
     final class JobView
     {
         use LookedAt;
+    }
+
+    /** A page of the jobs that a search found. */
+    final class SearchPage
+    {
+        /** @var list<JobView> */
+        public readonly array $jobs;
+        /** How many jobs were looked at for this page. */
+        public readonly int $lookedAt;
+        /** Where the next page begins; null behind the last one. */
+        public readonly ?string $cursor;
     }
 
     /** Where one job is and why it is not running. */

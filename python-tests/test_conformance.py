@@ -222,6 +222,8 @@ def shown(value: Any) -> Any:
         return {name: getattr(value, name) for name in ("created", "kept", "replaced", "duplicates")}
     if isinstance(value, duly.Cancelled):
         return {"id": value.id, "was": value.was}
+    if isinstance(value, duly.SearchPage):
+        return {"jobs": shown(value.jobs), "looked_at": value.looked_at, "cursor": value.cursor}
     if isinstance(value, duly.QueuePage):
         return {"queues": shown(value.queues), "cursor": value.cursor}
     if isinstance(value, duly.QueueInfo):

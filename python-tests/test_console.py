@@ -172,6 +172,78 @@ def test_a_failed_job_that_cannot_run_again_is_no_success(duly_command: Command,
     assert "other jobs have their keys" in err
 
 
+@pytest.fixture
+def failed_mails(client: duly.Client) -> duly.Queue:
+    """Give 12 failed jobs of two names, which failed in two ways, and one that is ready."""
+    mail = client.queue("mail")
+    for number in range(12):
+        mail.push(number, name=["mail.send", "mail.read"][number % 2], key=f"mail:{number}", max_retries=0)
+    for job in mail.reserve_many(12):
+        job.fail(f"Timeout: {job.data} s\n  at /srv/mail.py:7 in send" if job.data < 6 else f"no mail {job.data}")
+    mail.push(12, name="mail.send", key="mail:12")
+    return mail
+
+
+def test_jobs_are_found_by_what_they_have(duly_command: Command, failed_mails: duly.Queue) -> None:
+    failed_mails.push("later", name="mail.send", delay=3600)
+    status, out, err = duly_command("find", "mail", "--name", "mail.send")
+    assert (status, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == ["STATE", "delayed", "ready", *["failed"] * 6]
+    found = json.loads(duly_command("find", "mail", "--state", "failed", "--error", "no mail", "--json")[1])
+    assert [job["package"]["data"] for job in found] == [6, 7, 8, 9, 10, 11]
+    status, out, err = duly_command("find", "mail", "--state", "failed", "--limit", "2")
+    assert (status, len(out.splitlines())) == (0, 3)
+    assert err.startswith("duly: these are the first 2 ("), err
+    assert duly_command("find", "mail", "--name", "none") == (0, "no job of mail matches (14 were looked at)\n", "")
+    assert duly_command("find", "mail", "--key-prefix", "mail:1", "--priority", "5", "--state", "ready")[0] == 0
+    for wrong in (["x", "--name", "y"], [], ["--state", "ready", "--since", "2026-12-01T00:00:00Z", "--error", ""]):
+        status, out, err = duly_command("find", "mail", *wrong)
+        assert (status, out) == (2, ""), (wrong, err)
+
+
+def test_failed_jobs_come_in_groups_that_run_again(duly_command: Command, failed_mails: duly.Queue) -> None:
+    groups = json.loads(duly_command("failed", "mail", "--json")[1])
+    kinds = sorted((group["name"], group["kind"], group["count"]) for group in groups)
+    timeout = "Timeout at /srv/mail.py:7 in send"
+    assert kinds == [
+        ("mail.read", timeout, 3),
+        ("mail.read", "no mail #", 3),
+        ("mail.send", timeout, 3),
+        ("mail.send", "no mail #", 3),
+    ]
+    status, out, err = duly_command("failed", "mail", "--limit", "1")
+    assert (status, len(out.splitlines())) == (0, 2)
+    assert err == "duly: 9 of 12 failed jobs are in other groups: --limit shows more\n"
+    group = ("--name", "mail.send", "--group", timeout)
+    status, _, err = duly_command("requeue", "mail", *group)
+    assert status == 2
+    assert "Run 3 failed jobs of mail again? There is no terminal to ask on: add --yes" in err
+    failed_mails.push("newer", name="mail.send", key="mail:2")
+    status, out, err = duly_command("requeue", "mail", *group, "--yes")
+    assert (status, out) == (1, "2 of 3 jobs are ready again\n")
+    assert "other jobs have their keys" in err
+    assert duly_command("purge", "mail", "failed", *group, "--yes")[1] == "1 of 1 jobs are removed\n"
+    assert duly_command("requeue", "mail", *group, "--yes") == (0, "no failed job of mail matches\n", "")
+    assert failed_mails.counts().failed == 9
+    assert duly_command("failed", "other") == (0, "no job of other has failed for good\n", "")
+
+
+def test_all_that_match_are_cancelled_or_rescheduled(duly_command: Command, orders: duly.Queue) -> None:
+    for number in range(300):
+        orders.push(number, name=["order.close", "order.ship"][number % 2], delay=3600 if number < 200 else 0)
+    out = duly_command("reschedule", "orders", "--name", "order.close", "--delay", "2h", "--yes")[1]
+    assert out == "150 of 150 jobs have another due time\n"
+    assert orders.counts().delayed == 250
+    out = duly_command("cancel", "orders", "--only", "delayed", "--name", "order.close", "--yes")[1]
+    assert out == "150 of 150 jobs are removed\n"
+    counts = orders.counts()
+    assert (counts.delayed, counts.ready) == (100, 50)
+    for wrong in (["--name", "x"], [], ["some-id", "--name", "x", "--only", "ready"]):
+        assert duly_command("cancel", "orders", *wrong)[0] == 2, wrong
+    assert duly_command("requeue", "orders")[0] == 2
+    assert duly_command("reschedule", "orders", "--now")[0] == 2
+
+
 def test_a_queue_that_cannot_be_read_hides_no_other(
     duly_command: Command, client: duly.Client, server: Server, prefix: str
 ) -> None:

@@ -1,35 +1,61 @@
 //! `duly cancel`, `duly requeue`, `duly reschedule`, `duly purge`, `duly pause` and `duly resume`.
 
 use clap::Args;
-use duly::{Error, Requeued, State};
+use duly::{Error, Filter, Requeued, State};
 
 use crate::confirm::Yes;
 use crate::jobs::JobState;
+use crate::matches::{Act, Matches, act_on_all};
 use crate::show::printable;
 use crate::target::{By, One, Which};
 use crate::when::When;
 use crate::{DONE, FAILED, Output, invalid};
 
-/// Remove a job; a worker that runs it loses it
+/// The filter, if there is one. Errors: `InvalidArgument` if jobs are named, too.
+fn by_filter(matches: &Matches, are_named: bool) -> Result<Option<Filter>, Error> {
+    let filter = matches.filter()?;
+    if filter.is_some() && are_named {
+        return Err(invalid("either name the jobs or give a filter, not both"));
+    }
+    Ok(filter)
+}
+
+/// Remove jobs, by id or key, or all that match; a worker that runs one loses it
 #[derive(Debug, Args)]
+#[command(after_help = "\
+example: duly cancel mail --only ready --name newsletter.send")]
 pub(crate) struct Cancel {
     #[command(flatten)]
     one: One,
     /// The jobs' ids
-    #[arg(required_unless_present = "key", conflicts_with = "key")]
+    #[arg(conflicts_with = "key")]
     ids: Vec<String>,
     /// The business key of the job, instead of its id
     #[arg(long)]
     key: Option<String>,
-    /// Only a job in this state; may be given more than once
+    /// Only jobs in this state; may be given more than once
     #[arg(long, value_enum)]
     only: Vec<JobState>,
+    #[command(flatten)]
+    yes: Yes,
+    #[command(flatten)]
+    matches: Matches,
 }
 
 impl Cancel {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let queue = self.one.open().await?;
         let only: Vec<State> = self.only.iter().map(|state| (*state).into()).collect();
+        if let Some(filter) = by_filter(&self.matches, !self.ids.is_empty() || self.key.is_some())? {
+            if only.is_empty() {
+                return Err(invalid("say in which state: --only delayed, ready, reserved or failed"));
+            }
+            let queue = self.one.open().await?;
+            return act_on_all(Act::Cancel, &queue, &only, &filter, self.yes, &mut output).await;
+        }
+        if self.ids.is_empty() && self.key.is_none() {
+            return Err(invalid("say which jobs: their ids, --key, or --only with --name or another filter"));
+        }
+        let queue = self.one.open().await?;
         let mut status = DONE;
         for (which, is_key) in self.ids.iter().map(|id| (id, false)).chain(self.key.iter().map(|key| (key, true))) {
             let cancelled = match (is_key, only.is_empty()) {
@@ -52,21 +78,34 @@ impl Cancel {
 
 /// Run failed jobs again, with their failures forgotten
 #[derive(Debug, Args)]
+#[command(after_help = "\
+examples:
+  duly requeue mail --name mail.send --error 'timed out'
+  duly requeue mail --since 2026-12-01T02:00:00Z --until 2026-12-01T03:00:00Z")]
 pub(crate) struct Requeue {
     #[command(flatten)]
     one: One,
     /// The jobs' ids
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(conflicts_with = "all")]
     ids: Vec<String>,
     /// All failed jobs of the queue
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     yes: Yes,
+    #[command(flatten)]
+    matches: Matches,
 }
 
 impl Requeue {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        if let Some(filter) = by_filter(&self.matches, !self.ids.is_empty() || self.all)? {
+            let queue = self.one.open().await?;
+            return act_on_all(Act::Requeue, &queue, &[State::Failed], &filter, self.yes, &mut output).await;
+        }
+        if self.ids.is_empty() && !self.all {
+            return Err(invalid("say which jobs: their ids, --all, or --name or another filter"));
+        }
         let queue = self.one.open().await?;
         if self.all {
             let failed = queue.counts().await?.failed;
@@ -103,8 +142,10 @@ impl Requeue {
     }
 }
 
-/// Change when a waiting job is due
+/// Change when a waiting job is due, or all that match are
 #[derive(Debug, Args)]
+#[command(after_help = "\
+example: duly reschedule mail --name newsletter.send --delay 1h")]
 pub(crate) struct Reschedule {
     #[command(flatten)]
     one: One,
@@ -112,11 +153,21 @@ pub(crate) struct Reschedule {
     which: Which,
     #[command(flatten)]
     when: When,
+    #[command(flatten)]
+    yes: Yes,
+    #[command(flatten)]
+    matches: Matches,
 }
 
 impl Reschedule {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let when = self.when.moment()?.ok_or_else(|| invalid("say when: --delay SPAN, --at TIME or --now"))?;
+        if let Some(filter) = by_filter(&self.matches, self.which.is_given())? {
+            let queue = self.one.open().await?;
+            // A time is none of a ready job: it is due.
+            let states = if self.matches.has_times() { &[State::Delayed][..] } else { &[State::Delayed, State::Ready] };
+            return act_on_all(Act::Reschedule(when), &queue, states, &filter, self.yes, &mut output).await;
+        }
         let queue = self.one.open().await?;
         let id = match self.which.by()? {
             By::Id(id) => queue.reschedule(id, when).await?,
@@ -127,7 +178,7 @@ impl Reschedule {
     }
 }
 
-/// Remove all jobs of a queue that are in one state
+/// Remove all jobs of a queue that are in one state, or those of them that match
 #[derive(Debug, Args)]
 pub(crate) struct Purge {
     #[command(flatten)]
@@ -137,11 +188,16 @@ pub(crate) struct Purge {
     state: JobState,
     #[command(flatten)]
     yes: Yes,
+    #[command(flatten)]
+    matches: Matches,
 }
 
 impl Purge {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let queue = self.one.open().await?;
+        if let Some(filter) = self.matches.filter()? {
+            return act_on_all(Act::Cancel, &queue, &[self.state.into()], &filter, self.yes, &mut output).await;
+        }
         let (state, name) = (State::from(self.state), &self.one.queue);
         let count = queue.counts().await?.of(state);
         let question = format!("Remove all {count} {} jobs of {name}?", state.as_str());

@@ -8,6 +8,7 @@ use duly::{Error, Found, JobView, NewJob, OnDuplicate, State};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::matches::{Matches, end_progress, progress};
 use crate::show::{Shown, escaped, moment, or_dash};
 use crate::target::{By, One, Which};
 use crate::when::When;
@@ -76,43 +77,62 @@ impl Peek {
             JobState::Reserved => "LEASE ENDS (UTC)",
             JobState::Failed => "FAILED (UTC)",
         };
-        let row = |job: &JobView| {
-            let envelope = &job.envelope;
-            let error = job.undecodable.clone().unwrap_or_else(|| envelope.error.clone());
-            let mut row = vec![
-                envelope.id.clone(),
-                or_dash(envelope.name.clone()),
-                or_dash(envelope.key.clone()),
-                envelope.priority.to_string(),
-                format!("{}/{}", envelope.attempts, envelope.max_attempts),
-                job.at.map(moment).unwrap_or_default(),
-                error,
-            ];
-            if self.data {
-                row.push(envelope.data.as_str().to_owned());
-            }
-            row
-        };
-        let rows = jobs.iter().map(row).collect();
+        let row = |job| [row_of(job), if self.data { vec![data_of(job)] } else { Vec::new() }].concat();
         let headings = ["ID", "NAME", "KEY", " PRIORITY", " FAILURES", at, "ERROR", "DATA"];
-        output.table(&headings[..7 + usize::from(self.data)], rows);
+        output.table(&headings[..7 + usize::from(self.data)], jobs.iter().map(row).collect());
         Ok(DONE)
     }
 }
 
-/// Show one job: where it is, why it waits, and all that it has
+/// A job in a table.
+fn row_of(job: &JobView) -> Vec<String> {
+    let envelope = &job.envelope;
+    vec![
+        envelope.id.clone(),
+        or_dash(envelope.name.clone()),
+        or_dash(envelope.key.clone()),
+        envelope.priority.to_string(),
+        format!("{}/{}", envelope.attempts, envelope.max_attempts),
+        job.at.map(moment).unwrap_or_default(),
+        job.undecodable.clone().unwrap_or_else(|| envelope.error.clone()),
+    ]
+}
+
+fn data_of(job: &JobView) -> String {
+    job.envelope.data.as_str().to_owned()
+}
+
+/// Show one job: where it is, why it waits, and all that it has; or all jobs that match
 #[derive(Debug, Args)]
+#[command(after_help = "\
+examples:
+  duly find orders --key close:42
+  duly find mail --state failed --name mail.send --error 'timed out'")]
 pub(crate) struct Find {
     #[command(flatten)]
     one: One,
     #[command(flatten)]
     which: Which,
+    /// Jobs in this state; may be given more than once [default: all states]
+    #[arg(long, value_enum, value_name = "STATE")]
+    state: Vec<JobState>,
+    /// At most so many jobs that match
+    #[arg(long, default_value_t = 20)]
+    limit: usize,
     #[command(flatten)]
     shown: Shown,
+    #[command(flatten)]
+    matches: Matches,
 }
 
 impl Find {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        if !self.which.is_given() {
+            return self.search(output).await;
+        }
+        if self.matches.filter()?.is_some() || !self.state.is_empty() {
+            return Err(invalid("either name the job or give a filter, not both"));
+        }
         let queue = self.one.open().await?;
         let (found, what) = match self.which.by()? {
             By::Id(id) => (queue.find(id).await?, "id"),
@@ -154,6 +174,62 @@ impl Find {
             output.line(&format!("{:<12}{}", if at == 0 { "error" } else { "" }, escaped(line.chars())));
         }
         output.line(&format!("{:<12}{}", "data", escaped(envelope.data.as_str().chars())));
+        Ok(DONE)
+    }
+}
+
+impl Find {
+    /// All that match, state after state.
+    async fn search(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let filter = self.matches.filter()?;
+        if filter.is_none() && self.state.is_empty() {
+            self.which.by()?;
+        }
+        let filter = filter.unwrap_or_default();
+        let every = [JobState::Delayed, JobState::Ready, JobState::Reserved, JobState::Failed];
+        let states = match self.state.is_empty() {
+            // A ready job has no time to search by.
+            true if self.matches.has_times() => &[JobState::Delayed, JobState::Reserved, JobState::Failed][..],
+            true => &every[..],
+            false => &self.state,
+        };
+        let queue = self.one.open().await?;
+        let (mut jobs, mut looked_at, mut is_all) = (Vec::new(), 0, true);
+        for state in states {
+            let mut cursor = None;
+            loop {
+                let left = self.limit.saturating_sub(jobs.len());
+                if left == 0 {
+                    is_all = false;
+                    break;
+                }
+                let page = queue.search((*state).into(), &filter, cursor.as_deref(), left.min(duly::MAX_BATCH)).await?;
+                looked_at += page.looked_at;
+                jobs.extend(page.jobs);
+                cursor = page.cursor;
+                if cursor.is_none() {
+                    break;
+                }
+                progress(&format!("{} of {looked_at} jobs match", jobs.len()), &mut output);
+            }
+        }
+        end_progress(&mut output);
+        if self.shown.json {
+            let jobs: Vec<_> = jobs.iter().map(|job| Job::of(job, None)).collect();
+            output.json(&jobs)?;
+        } else if jobs.is_empty() {
+            output.line(&format!("no job of {} matches ({looked_at} were looked at)", self.one.queue));
+        } else {
+            let row = |job: &JobView| [vec![job.state.as_str().to_owned()], row_of(job)].concat();
+            let headings = ["STATE", "ID", "NAME", "KEY", " PRIORITY", " FAILURES", "AT (UTC)", "ERROR"];
+            output.table(&headings, jobs.iter().map(row).collect());
+        }
+        if !is_all {
+            output.complain(&format!(
+                "these are the first {} ({looked_at} jobs were looked at): --limit shows more",
+                jobs.len()
+            ));
+        }
         Ok(DONE)
     }
 }

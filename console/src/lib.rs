@@ -23,8 +23,10 @@ mod bridge;
 mod change;
 mod confirm;
 mod doctor;
+mod failed;
 mod jobs;
 mod limits;
+mod matches;
 mod metrics;
 mod queues;
 mod schedules;
@@ -66,12 +68,13 @@ enum Command {
     Queues(queues::Queues),
     Counts(queues::Counts),
     Peek(jobs::Peek),
-    Find(jobs::Find),
+    Find(Box<jobs::Find>),
+    Failed(failed::Failed),
     Push(Box<jobs::Push>),
-    Cancel(change::Cancel),
-    Requeue(change::Requeue),
-    Reschedule(change::Reschedule),
-    Purge(change::Purge),
+    Cancel(Box<change::Cancel>),
+    Requeue(Box<change::Requeue>),
+    Reschedule(Box<change::Reschedule>),
+    Purge(Box<change::Purge>),
     /// Hand out no more jobs of a queue; what runs may finish
     Pause(change::SetPaused),
     /// Hand out jobs of a queue again
@@ -203,6 +206,7 @@ fn run_noting(
         Command::Counts(command) => Box::pin(command.run(output)),
         Command::Peek(command) => Box::pin(command.run(output)),
         Command::Find(command) => Box::pin(command.run(output)),
+        Command::Failed(command) => Box::pin(command.run(output)),
         Command::Push(command) => Box::pin(command.run(output)),
         Command::Cancel(command) => Box::pin(command.run(output)),
         Command::Requeue(command) => Box::pin(command.run(output)),

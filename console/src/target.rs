@@ -58,7 +58,7 @@ impl One {
 
 /// Which job.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
+#[group(multiple = false)]
 pub(crate) struct Which {
     /// The job's id
     id: Option<String>,
@@ -75,10 +75,18 @@ pub(crate) enum By<'a> {
 }
 
 impl Which {
-    /// Errors: `InvalidArgument` if neither is given, which the parser refuses.
+    pub(crate) fn is_given(&self) -> bool {
+        self.id.is_some() || self.key.is_some()
+    }
+
+    /// Errors: `InvalidArgument` if neither is given.
     pub(crate) fn by(&self) -> Result<By<'_>, Error> {
         let by_key = || self.key.as_deref().map(By::Key);
-        self.id.as_deref().map(By::Id).or_else(by_key).ok_or_else(|| invalid("say which job: its id, or --key"))
+        self.id
+            .as_deref()
+            .map(By::Id)
+            .or_else(by_key)
+            .ok_or_else(|| invalid("say which job: its id, or --key; or which ones: --name or another filter"))
     }
 }
 

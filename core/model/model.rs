@@ -23,6 +23,7 @@ mod real_clock;
 mod regressions;
 mod routing_properties;
 mod schedules;
+mod search;
 mod server;
 mod state;
 mod step_operate;

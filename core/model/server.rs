@@ -53,6 +53,11 @@ impl Server {
         Self { child, connection, loaded: HashSet::new(), folder }
     }
 
+    /// For a client of duly.
+    pub(super) fn url(&self) -> String {
+        format!("unix://{}", self.folder.path().join("s").display())
+    }
+
     pub(super) fn command(&mut self, words: &[&str]) -> Value {
         let mut command = redis::Cmd::new();
         for word in words {

@@ -28,7 +28,8 @@ use std::time::Duration;
 
 use crate::format::envelope::Envelope;
 use crate::operate::{
-    AuditOptions, AuditReport, Cancelled, Counts, Found, JobView, Limits, QueuePage, Requeued, WorkerInfo,
+    AuditOptions, AuditReport, Cancelled, Counts, Filter, Found, JobView, Limits, QueuePage, Requeued, SearchPage,
+    WorkerInfo,
 };
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
@@ -346,6 +347,7 @@ verbs! {
     limits() -> Limits;
     counts() -> Counts;
     peek(state: State, offset: usize, limit: usize) -> Vec<JobView>;
+    search(state: State, filter: &Filter, cursor: Option<&str>, limit: usize) -> SearchPage;
     workers() -> Vec<WorkerInfo>;
     wait_result(id: &str, timeout: Option<Duration>) -> Data;
     find(id: &str) -> Option<Found>;

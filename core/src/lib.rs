@@ -110,8 +110,9 @@ pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownFie
 pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 pub use operate::{
-    AuditOptions, AuditReport, Cancelled, Counts, Finding, Found, Invariant, JobView, Limits, MAX_CONCURRENCY,
-    MAX_LIMITED_NAMES, MAX_QUEUES, NameLimits, QueueInfo, QueuePage, Requeued, RunningJob, ServerView, WorkerInfo,
+    AuditOptions, AuditReport, Cancelled, Counts, FailureGroup, FailureGroups, Filter, Finding, Found, Invariant,
+    JobView, Limits, MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LIMITED_NAMES, MAX_QUEUES, Matching, NameLimits,
+    QueueInfo, QueuePage, Requeued, RunningJob, SearchPage, ServerView, WorkerInfo,
 };
 #[doc(hidden)]
 pub use process::runtime;

@@ -1,21 +1,27 @@
 //! The verbs of operators and producers for jobs that are in a queue.
 
 mod audit;
+mod failure_groups;
 mod inspect;
 mod limits;
+mod matching;
 mod queues;
 mod registry;
+mod search;
 mod server;
 mod wait_result;
 
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
+pub use failure_groups::{FailureGroup, FailureGroups, MAX_FAILURE_GROUPS};
 pub use inspect::{Counts, Found, JobView};
 #[cfg(any(test, fuzzing))]
 pub(crate) use limits::held_back;
 pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
+pub use matching::Matching;
 pub use queues::{MAX_QUEUES, QueueInfo, QueuePage};
 pub(crate) use registry::MOST_RUNNING;
 pub use registry::{RunningJob, WorkerInfo};
+pub use search::{Filter, SearchPage};
 pub use server::ServerView;
 
 use std::time::Duration;

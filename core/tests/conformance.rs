@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::{
-    Client, Envelope, Error, Found, Job, JobView, Limits, Lock, LockOptions, Millis, NameLimits, NewJob, OnDuplicate,
-    Outcome, Queue, Rate, Requeued, ReserveOptions, RetryPolicy, State, When, WorkerInfo,
+    Client, Envelope, Error, Filter, Found, Job, JobView, Limits, Lock, LockOptions, Millis, NameLimits, NewJob,
+    OnDuplicate, Outcome, Queue, Rate, Requeued, ReserveOptions, RetryPolicy, State, When, WorkerInfo,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -154,6 +154,7 @@ enum Verb {
         offset: Option<usize>,
         limit: Option<usize>,
     },
+    Search(Search),
     Find(Target),
     Progress {
         job: Value,
@@ -216,6 +217,37 @@ enum Verb {
     Redis {
         command: Vec<String>,
     },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Search {
+    state: String,
+    name: Option<String>,
+    key_prefix: Option<String>,
+    error: Option<String>,
+    priority: Option<u8>,
+    since: Option<f64>,
+    until: Option<f64>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+impl Search {
+    fn filter(&self) -> Result<Filter, Error> {
+        let mut filter = Filter::new();
+        filter = self.name.iter().fold(filter, Filter::name);
+        filter = self.key_prefix.iter().fold(filter, Filter::key_prefix);
+        filter = self.error.iter().fold(filter, Filter::error);
+        filter = self.priority.iter().fold(filter, |filter, priority| filter.priority(*priority));
+        if let Some(since) = self.since {
+            filter = filter.since(Millis::from_unix_seconds(since)?);
+        }
+        if let Some(until) = self.until {
+            filter = filter.until(Millis::from_unix_seconds(until)?);
+        }
+        Ok(filter)
+    }
 }
 
 #[derive(Deserialize)]
@@ -565,6 +597,12 @@ impl Run {
             Verb::Peek { state, offset, limit } => {
                 let page = queue.peek(State::parse(&state)?, offset.unwrap_or(0), limit.unwrap_or(100)).await?;
                 page.iter().map(view).collect()
+            }
+            Verb::Search(search) => {
+                let (state, limit) = (State::parse(&search.state)?, search.limit.unwrap_or(100));
+                let page = queue.search(state, &search.filter()?, search.cursor.as_deref(), limit).await?;
+                let jobs: Value = page.jobs.iter().map(view).collect();
+                json!({"jobs": jobs, "looked_at": page.looked_at, "cursor": page.cursor})
             }
             Verb::Find(target) => match target {
                 Target::Id(id) => queue.find(&id).await?,

@@ -83,7 +83,7 @@ impl From<duly::Progress> for Progress {
 #[php_class]
 #[php(name = "Duly\\JobView")]
 #[php(flags = ClassFlags::Final)]
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct JobView(duly::JobView);
 
 impl JobView {

@@ -37,6 +37,7 @@ mod registry;
 mod retry;
 mod schedule;
 mod schedules;
+mod search;
 mod select;
 mod settings;
 mod supervise;
@@ -90,6 +91,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         inspect::Counts,
         inspect::Progress,
         inspect::JobView,
+        search::SearchPage,
         inspect::Found,
         limits::Limits,
         lock::Lock,

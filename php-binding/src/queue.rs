@@ -20,6 +20,7 @@ use crate::record::signed;
 use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
 use crate::schedules::Schedules;
+use crate::search::{SearchPage, Which};
 use crate::select::{By, by};
 use crate::waiting::Signals;
 use crate::words;
@@ -239,6 +240,27 @@ impl Queue {
         let (offset, limit) = (whole("offset", offset, i64::MAX)?, whole("limit", limit, i64::MAX)?);
         let page = self.queue.peek(words::state(state)?, offset, limit, &mut Signals)?;
         Ok(page.into_iter().map(JobView::new).collect())
+    }
+
+    /// One page of the jobs in a state that match a filter.
+    #[php(optional = name)]
+    #[php(defaults(limit = 100))]
+    pub fn search(
+        &self,
+        state: &Zval,
+        name: Option<Text>,
+        keyPrefix: Option<Text>,
+        error: Option<Text>,
+        priority: Option<i64>,
+        olderThan: Option<&Zval>,
+        since: Option<&Zval>,
+        until: Option<&Zval>,
+        limit: i64,
+        cursor: Option<Text>,
+    ) -> PhpResult<SearchPage> {
+        let filter = Which { name, keyPrefix, error, priority, olderThan, since, until }.into_filter()?;
+        let (limit, cursor) = (whole("limit", limit, i64::MAX)?, convert::utf8("cursor", cursor)?);
+        Ok(self.queue.search(words::state(state)?, &filter, cursor.as_deref(), limit, &mut Signals)?.into())
     }
 
     /// Where a job is and why it is not running, or null if there is no such job.

@@ -27,6 +27,7 @@ mod registry;
 mod retry;
 mod schedule;
 mod schedules;
+mod search;
 mod select;
 mod settings;
 mod supervise;
@@ -64,6 +65,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<topic::info::SubscriptionMember>()?;
     module.add_class::<topic::info::CutOff>()?;
     module.add_class::<inspect::JobView>()?;
+    module.add_class::<search::SearchPage>()?;
     module.add_class::<inspect::Found>()?;
     module.add_class::<inspect::Progress>()?;
     module.add_class::<registry::WorkerInfo>()?;

@@ -249,7 +249,7 @@ impl Part {
 }
 
 impl JobView {
-    fn new(state: State, job: &PeekedReply) -> Self {
+    pub(crate) fn new(state: State, job: &PeekedReply) -> Self {
         let at = job.score.and_then(|at| u64::try_from(at).ok()).map(Millis::new);
         match decode(&job.id, &job.record, &job.came_back) {
             Ok((envelope, returns)) => {

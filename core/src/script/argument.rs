@@ -169,7 +169,7 @@ macro_rules! text_arguments {
         }
     )*};
 }
-text_arguments!(&str, String, &[u8]);
+text_arguments!(&str, String, &[u8], Vec<u8>);
 
 /// What makes a call one that is executed once however often it is sent: whose it is, its slot and its number there.
 #[derive(Debug, Clone, Copy)]

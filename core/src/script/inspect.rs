@@ -1,4 +1,4 @@
-//! `counts.lua`, `peek.lua`, `find.lua`: looking without touching.
+//! `counts.lua`, `peek.lua`, `search.lua`, `find.lua`: looking without touching.
 
 use redis::Value;
 
@@ -21,6 +21,16 @@ scripts! {
     keys: [Jobs, Delayed, Reserved, Failed, Returned, Stale, Parked, Ready],
     arguments: { state: &'static str, offset: usize, limit: usize },
     reply: PageReply;
+
+    /// The jobs of a state that match a filter, as far as one call looks.
+    Search = "search",
+    kind: Reads,
+    keys: [Jobs, Delayed, Reserved, Leases, Failed, Returned, Stale, Parked, Ready],
+    arguments: {
+        state: &'static str, cursor: Vec<u8>, limit: usize, look: usize, brief: usize, name_is: String, key_begins: String,
+        error_has: String, level_is: String, at_from: String, at_until: String
+    },
+    reply: SearchReply;
 
     /// One job.
     Find = "find",
@@ -185,17 +195,41 @@ impl FromReply for PageReply {
         let mut items = array(reply)?.into_iter();
         let ends_at = number(next(&mut items, "where the page ends")?)?;
         let ends_at = usize::try_from(ends_at).ok().filter(|&at| at > 0);
-        let mut jobs = Vec::with_capacity(items.len() / 4);
-        while let Some(id) = items.next() {
-            jobs.push(PeekedReply {
-                id: lossy(id)?,
-                score: score(next(&mut items, "a score")?)?,
-                record: bytes(next(&mut items, "a record")?)?,
-                came_back: bytes(next(&mut items, "what came back")?)?,
-            });
-        }
-        Ok(Self { jobs, ends_at })
+        Ok(Self { jobs: peeked(items)?, ends_at })
     }
+}
+
+/// What a call of `search` found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SearchReply {
+    pub(crate) looked_at: u64,
+    /// Where to go on; nothing at the end.
+    pub(crate) next: Option<Vec<u8>>,
+    /// With the name instead of the record, if it was to be brief.
+    pub(crate) jobs: Vec<PeekedReply>,
+}
+
+impl FromReply for SearchReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = array(reply)?.into_iter();
+        let looked_at = number(next(&mut items, "how many were looked at")?)?;
+        let looked_at = u64::try_from(looked_at).map_err(|_| unexpected("how many were looked at"))?;
+        let cursor = bytes(next(&mut items, "where to go on")?)?;
+        Ok(Self { looked_at, next: (!cursor.is_empty()).then_some(cursor), jobs: peeked(items)? })
+    }
+}
+
+fn peeked(mut items: std::vec::IntoIter<Value>) -> Result<Vec<PeekedReply>, Error> {
+    let mut jobs = Vec::with_capacity(items.len() / 4);
+    while let Some(id) = items.next() {
+        jobs.push(PeekedReply {
+            id: lossy(id)?,
+            score: score(next(&mut items, "a score")?)?,
+            record: bytes(next(&mut items, "a record")?)?,
+            came_back: bytes(next(&mut items, "what came back")?)?,
+        });
+    }
+    Ok(jobs)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

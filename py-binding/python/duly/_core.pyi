@@ -414,6 +414,41 @@ class Queue:
 
         """
 
+    def search(
+        self,
+        state: _State,
+        *,
+        name: str | None = None,
+        key_prefix: str | None = None,
+        error: str | None = None,
+        priority: int | None = None,
+        older_than: _Span | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> SearchPage:
+        """Return a page of the jobs in a state that match a filter, without changing them.
+
+        Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is not the
+        last one: `cursor` of the page says where to go on, and is None behind the last one. A job that moves meanwhile
+        may be in two pages.
+
+        Args:
+            state: "delayed", "ready", "reserved" or "failed".
+            name: jobs of this name.
+            key_prefix: jobs whose key begins so, such as "close:".
+            error: jobs whose last failure has this in its text, in the same case.
+            priority: jobs of this priority, 0 to 9.
+            older_than: jobs that were pushed so long ago or longer, in seconds or as a timedelta.
+            since: jobs that are due, whose lease ends or that failed then or later: a datetime with a time zone, or
+                unix seconds. Not of ready jobs.
+            until: the same, before then.
+            limit: the most jobs to return, 1 to 1,000. Default: 100.
+            cursor: where to begin: what the page before has given. Default: at the beginning.
+
+        """
+
     def find(self, id: str | None = None, *, key: str | None = None) -> Found | None:
         """Return where a job is and why it is not running; None if there is no such job."""
 
@@ -1092,6 +1127,20 @@ class RunningJob:
     @property
     def started_at(self) -> float:
         """When this run began."""
+
+@final
+class SearchPage:
+    """A page of the jobs that a search found."""
+
+    @property
+    def jobs(self) -> list[JobView]: ...
+    @property
+    def looked_at(self) -> int:
+        """How many jobs were looked at for this page."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page begins; None behind the last one."""
 
 @final
 class Found(JobView):
@@ -2456,6 +2505,41 @@ class AsyncQueue:
             state: "delayed", "ready", "reserved" or "failed".
             offset: how many jobs to skip, 0 to 4,294,967,295. Default: 0.
             limit: the most jobs to return, 1 to 1,000. Default: 100.
+
+        """
+
+    def search(
+        self,
+        state: _State,
+        *,
+        name: str | None = None,
+        key_prefix: str | None = None,
+        error: str | None = None,
+        priority: int | None = None,
+        older_than: _Span | None = None,
+        since: datetime | float | None = None,
+        until: datetime | float | None = None,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> Call[SearchPage]:
+        """Return a page of the jobs in a state that match a filter, without changing them.
+
+        Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is not the
+        last one: `cursor` of the page says where to go on, and is None behind the last one. A job that moves meanwhile
+        may be in two pages.
+
+        Args:
+            state: "delayed", "ready", "reserved" or "failed".
+            name: jobs of this name.
+            key_prefix: jobs whose key begins so, such as "close:".
+            error: jobs whose last failure has this in its text, in the same case.
+            priority: jobs of this priority, 0 to 9.
+            older_than: jobs that were pushed so long ago or longer, in seconds or as a timedelta.
+            since: jobs that are due, whose lease ends or that failed then or later: a datetime with a time zone, or
+                unix seconds. Not of ready jobs.
+            until: the same, before then.
+            limit: the most jobs to return, 1 to 1,000. Default: 100.
+            cursor: where to begin: what the page before has given. Default: at the beginning.
 
         """
 

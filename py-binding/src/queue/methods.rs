@@ -19,6 +19,7 @@ use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{in_call, object, page, parse_state, reserve_options, reserved_jobs, states, texts, when};
 use crate::registry::WorkerInfo;
+use crate::search::{SearchPage, search_options};
 use crate::select::{By, by};
 
 #[pymethods]
@@ -338,6 +339,41 @@ impl Queue {
         let (state, (offset, limit)) = (parse_state(&state)?, page(offset, limit)?);
         let peek = |queue: Arc<duly::Queue>| async move { queue.peek(state, offset, limit).await };
         self.call(py, peek, |py, jobs| object(py, jobs.into_iter().map(JobView::new).collect::<Vec<_>>()))
+    }
+
+    /// Return a page of the jobs in a state that match a filter, without changing them.
+    ///
+    /// Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is not the
+    /// last one: `cursor` of the page says where to go on, and is None behind the last one. A job that moves meanwhile
+    /// may be in two pages.
+    ///
+    /// Args:
+    ///     state: "delayed", "ready", "reserved" or "failed".
+    ///     name: jobs of this name.
+    ///     key_prefix: jobs whose key begins so, such as "close:".
+    ///     error: jobs whose last failure has this in its text, in the same case.
+    ///     priority: jobs of this priority, 0 to 9.
+    ///     older_than: jobs that were pushed so long ago or longer, in seconds or as a timedelta.
+    ///     since: jobs that are due, whose lease ends or that failed then or later: a datetime with a time zone, or
+    ///         unix seconds. Not of ready jobs.
+    ///     until: the same, before then.
+    ///     limit: the most jobs to return, 1 to 1,000. Default: 100.
+    ///     cursor: where to begin: what the page before has given. Default: at the beginning.
+    #[pyo3(
+        signature = (state, **options),
+        text_signature = "($self, state, *, name=None, key_prefix=None, error=None, priority=None, older_than=None, since=None, until=None, limit=100, cursor=None)"
+    )]
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
+    fn search(
+        &self,
+        py: Python<'_>,
+        state: Text<StateWord>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (state, (filter, limit, cursor)) = (parse_state(&state)?, search_options(py, options)?);
+        let search =
+            |queue: Arc<duly::Queue>| async move { queue.search(state, &filter, cursor.as_deref(), limit).await };
+        self.call(py, search, |py, page| object(py, SearchPage::new(py, page)?))
     }
 
     /// Return where a job is and why it is not running; None if there is no such job.

@@ -1,0 +1,122 @@
+-- The next of the jobs in a state that match a filter, and how far it looked. Read-only.
+-- Moves:   nothing.
+-- Replies: {how many were looked at, where to go on or '', id, score or '', record or name, came back, id, ...}; of a ready list the last
+--          come first, because jobs are taken from its head meanwhile; a job may come again that moves meanwhile.
+-- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records. Deep in a ready list it skips to where it goes on.
+--- include: job/routing, job/delayed_member, job/state_of
+local reply = { 0, '' }
+local looked, left, bytes = 0, limit, 0
+local some_stale = state == 'ready' and redis.call('HLEN', stale) > 0
+
+-- Adds the job if it matches. The cheaper look comes first.
+local function look_at(id, score, list_level)
+  looked = looked + 1
+  local came_back = redis.call('HGET', returned, id) or ''
+  if error_has ~= '' then
+    local error_at = string.match(came_back, '^%d+;%d+;()')
+    -- with `came_back, error_has, 1, true)` for `came_back, error_has, error_at, true)`: a search for `1` finds each job that failed once
+    if not error_at or not string.find(came_back, error_has, error_at, true) then return end
+  end
+  local record = redis.call('HGET', jobs, id)
+  if not record then return end
+  -- without: a search reads any number of large records
+  bytes = bytes + #record
+  -- A ready list may have an entry of a job that has left it: then that one is counted.
+  if some_stale and list_level and redis.call('HEXISTS', stale, list_level .. ':' .. id) == 1 then
+    local its_state, its_level = state_of(id, record)
+    -- without: a search finds a job in a list that it has left
+    if its_state ~= 'ready' or (its_level and its_level ~= list_level) then return end
+  end
+  local level, _, key, unreadable, name = routing(record)
+  if name_is ~= '' and name ~= name_is then return end
+  if key_begins ~= '' and string.sub(key or '', 1, #key_begins) ~= key_begins then return end
+  -- without `or unreadable`: a record of which nothing is known has the default priority
+  if level_is ~= '' and (level ~= level_is or unreadable) then return end
+  left = left - 1
+  reply[#reply + 1] = id
+  reply[#reply + 1] = score
+  reply[#reply + 1] = brief == 1 and (name or '') or record
+  reply[#reply + 1] = came_back
+end
+
+local function is_enough() return looked >= look or left <= 0 or bytes >= 4194304 end
+
+-- By bytes, as the server orders members; `>` of Lua goes by its locale.
+local function is_behind(one, other)
+  for i = 1, math.min(#one, #other) do
+    local byte, its_byte = string.byte(one, i), string.byte(other, i)
+    if byte ~= its_byte then return byte > its_byte end
+  end
+  return #one > #other
+end
+
+-- The index of the first member behind this one, which may have left the set meanwhile.
+local function index_behind(set, score, member)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if is_behind(redis.call('ZRANGE', set, middle, middle)[1], member) then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- Says whether it came to the end.
+local function search_set(set, mark, score, member)
+  -- with `0` for `at_from == '' and 0 or redis.call('ZCOUNT', set, '-inf', '(' .. at_from)`: a search finds jobs from before its time
+  local first = at_from == '' and 0 or redis.call('ZCOUNT', set, '-inf', '(' .. at_from)
+  local behind = at_until == '' and redis.call('ZCARD', set) or redis.call('ZCOUNT', set, '-inf', '(' .. at_until)
+  if member then first = math.max(first, index_behind(set, score, member)) end
+  while first < behind do
+    local members = redis.call('ZRANGE', set, first, math.min(first + 99, behind - 1), 'WITHSCORES')
+    for i = 1, #members, 2 do
+      -- A tab in a member is the level's mark.
+      look_at(string.match(members[i], '^[^\t]*'), mark == '' and members[i + 1] or '')
+      if is_enough() then
+        reply[2] = mark .. members[i + 1] .. ';' .. members[i]
+        return false
+      end
+    end
+    first = first + #members / 2
+  end
+  return true
+end
+
+-- How many entries at the end of the list were looked at.
+local function search_list(level, past)
+  local list = ready(level)
+  local length = redis.call('LLEN', list)
+  while past < length do
+    local entries = redis.call('LRANGE', list, math.max(0, length - past - 100), length - past - 1)
+    for i = #entries, 1, -1 do
+      past = past + 1
+      look_at(entries[i], '', level)
+      if is_enough() then
+        reply[2] = level .. ';' .. string.format('%.0f', past)
+        return false
+      end
+    end
+  end
+  return true
+end
+
+local mark, score, member = string.match(cursor, '^(p?)([^;]*);(.*)$')
+local is_done = true
+if state == 'ready' then
+  if mark ~= 'p' then
+    for level in string.gmatch(passed_levels, '%d') do
+      local is_there = score == level
+      -- with `(not score` for `is_done and (not score`: a search passes by what is left of a level in which its page ended
+      if is_done and (not score or level >= score) then
+        is_done = search_list(level, is_there and tonumber(member) or 0)
+      end
+    end
+    score, member = nil, nil
+  end
+  if is_done then search_set(parked, 'p', score, member) end
+else
+  local set = state == 'delayed' and delayed or state == 'reserved' and reserved or failed
+  search_set(set, '', score, member)
+end
+reply[1] = looked
+return reply

@@ -1,0 +1,419 @@
+//! Search finds what a look at every job finds, whatever happens meanwhile; and what acts on its finds does so once.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::Duration;
+
+use super::server::Server;
+use crate::{
+    AuditOptions, Client, ErrorKind, Filter, Job, JobView, Matching, Millis, NewJob, OnDuplicate, Queue,
+    ReserveOptions, State, When,
+};
+
+fn client(server: &Server) -> Client {
+    Client::builder().url(&server.url()).build().unwrap()
+}
+
+fn queue_of(server: &Server, name: &str) -> Queue {
+    client(server).queue(name).unwrap()
+}
+
+/// How often the server has executed this command.
+fn executed(server: &mut Server, command: &str) -> u64 {
+    let stats: String = redis::from_redis_value(server.command(&["INFO", "commandstats"])).unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+const STATES: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Failed];
+
+fn job(number: u64) -> NewJob {
+    NewJob::new(&number).unwrap()
+}
+
+/// One of these, in turn.
+fn of<T: Copy>(all: &[T], number: u64) -> T {
+    all[usize::try_from(number).unwrap() % all.len()]
+}
+
+fn hours(count: u64) -> Duration {
+    Duration::from_secs(3600 * count)
+}
+
+async fn reserved(queue: &Queue, most: usize) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    loop {
+        let more = queue.reserve(&ReserveOptions::new().max(most - jobs.len()).lease(hours(1))).await.unwrap();
+        jobs.extend(more.clone());
+        if more.is_empty() || jobs.len() == most {
+            return jobs;
+        }
+    }
+}
+
+/// All pages, with what happens between two of them.
+async fn searched(
+    queue: &Queue,
+    state: State,
+    filter: &Filter,
+    limit: usize,
+    mut between: impl AsyncFnMut(),
+) -> Vec<JobView> {
+    let (mut jobs, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = queue.search(state, filter, cursor.as_deref(), limit).await.unwrap();
+        assert!(page.jobs.len() <= limit && page.looked_at <= 10_000, "{page:?}");
+        jobs.extend(page.jobs);
+        cursor = page.cursor;
+        if cursor.is_none() {
+            return jobs;
+        }
+        between().await;
+    }
+}
+
+async fn all_ids(queue: &Queue, state: State, filter: &Filter, limit: usize) -> Vec<String> {
+    searched(queue, state, filter, limit, async || ()).await.into_iter().map(|job| job.envelope.id).collect()
+}
+
+/// All that match are looked for.
+async fn matching(queue: &Queue, state: State, filter: Filter) -> Matching {
+    let mut found = queue.matching(state, filter).unwrap();
+    while found.look().await.unwrap() {}
+    found
+}
+
+async fn fail(jobs: &[Job], error: &str) {
+    for job in jobs {
+        job.fail(error).await.unwrap();
+    }
+}
+
+/// 300 jobs in all states, in one way and another.
+async fn of_all_kinds(queue: &Queue) {
+    for number in 0..300_u64 {
+        let name = of(&["mail.send", "order.close", ""], number);
+        let mut job = job(number).priority(of(&[3, 4, 5, 6], number)).max_retries(0);
+        if !name.is_empty() {
+            job = job.name(name);
+        }
+        if number % 5 < 3 {
+            job = job.key(format!("{}:{number}", of(&["close", "closed", "pay"], number)));
+        }
+        if number % 2 == 0 {
+            // Many are due at the same time.
+            job = job.when(When::At(Millis::from_secs(4_000_000_000 + number / 50)));
+        }
+        queue.push(job).await.unwrap();
+    }
+    let jobs = reserved(queue, 90).await;
+    for (number, job) in jobs[..60].iter().enumerate() {
+        job.fail(["Timeout: 1 s", "Refused: no"][number % 2]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_what_a_look_at_every_job_finds() {
+    let server = Server::start();
+    let (whole, parts) = (queue_of(&server, "orders"), client(&server).partitioned_queue("shops", 3).unwrap());
+    for queue in [&whole, &parts] {
+        of_all_kinds(queue).await;
+        let late = Millis::from_secs(4_000_000_003);
+        let since = Millis::from_secs(4_000_000_001);
+        let filters: [(Filter, Holds); 9] = [
+            (Filter::new(), |_| true),
+            (Filter::new().name("mail.send"), |job| job.envelope.name.as_deref() == Some("mail.send")),
+            (Filter::new().name("mail"), |_| false),
+            (Filter::new().key_prefix("close"), |job| {
+                job.envelope.key.as_ref().is_some_and(|key| key.starts_with("close"))
+            }),
+            (Filter::new().key_prefix("close:"), |job| {
+                job.envelope.key.as_ref().is_some_and(|key| key.starts_with("close:"))
+            }),
+            (Filter::new().error("Timeout"), |job| job.envelope.error.contains("Timeout")),
+            (Filter::new().priority(4), |job| job.envelope.priority == 4),
+            (Filter::new().priority(4).name("order.close"), |job| {
+                job.envelope.priority == 4 && job.envelope.name.as_deref() == Some("order.close")
+            }),
+            (Filter::new().older_than(hours(1)), |_| false),
+        ];
+        for state in STATES {
+            let mut all = Vec::new();
+            for offset in (0..300).step_by(100) {
+                all.extend(queue.peek(state, offset, 100).await.unwrap());
+            }
+            assert!(!all.is_empty(), "{state:?}");
+            for (filter, holds) in &filters {
+                for limit in [1000, 7] {
+                    let found = all_ids(queue, state, filter, limit).await;
+                    let expected: BTreeSet<_> =
+                        all.iter().filter(|job| holds(job)).map(|job| job.envelope.id.clone()).collect();
+                    assert_eq!(found.len(), expected.len(), "{state:?} {filter:?} {limit}");
+                    assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected, "{state:?} {filter:?} {limit}");
+                }
+                let found = matching(queue, state, filter.clone()).await;
+                let expected: BTreeSet<_> = all.iter().filter(|job| holds(job)).map(|job| &*job.envelope.id).collect();
+                assert_eq!(found.ids().collect::<BTreeSet<_>>(), expected, "{state:?} {filter:?}");
+                assert_eq!(
+                    (found.len(), found.looked_at()),
+                    (expected.len(), all.len() as u64),
+                    "{state:?} {filter:?}"
+                );
+            }
+        }
+        let due: Vec<_> = all_due(queue).await;
+        let between = Filter::new().since(since).until(late);
+        let found = all_ids(queue, State::Delayed, &between, 7).await;
+        let expected = due.iter().filter(|(at, _)| *at >= since && *at < late).count();
+        assert!(expected > 20 && expected < due.len());
+        assert_eq!(found.len(), expected);
+    }
+}
+
+type Holds = fn(&JobView) -> bool;
+
+async fn all_due(queue: &Queue) -> Vec<(Millis, String)> {
+    let jobs = queue.peek(State::Delayed, 0, 300).await.unwrap();
+    jobs.into_iter().map(|job| (job.at.unwrap(), job.envelope.id)).collect()
+}
+
+#[tokio::test]
+async fn jobs_that_are_due_together_are_found_once_while_others_of_them_are_cancelled() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    let due = When::At(Millis::from_secs(4_000_000_000));
+    // Ids of all lengths, in no order, and not all in one script's order of letters.
+    let ids: Vec<_> =
+        (0..600_u64).map(|n| format!("{}{}", of(&["B", "a", "ß", "-", "aa"], n), n * 7919 % 600)).collect();
+    queue.push_many(ids.iter().map(|id| job(1).id(id).when(due)), |_| ()).await.unwrap();
+    let mut seen = Vec::new();
+    let mut cursor = None;
+    let mut gone = HashSet::new();
+    loop {
+        let page = queue.search(State::Delayed, &Filter::new(), cursor.as_deref(), 17).await.unwrap();
+        seen.extend(page.jobs.iter().map(|job| job.envelope.id.clone()));
+        let Some(next) = page.cursor else { break };
+        cursor = Some(next);
+        // The one at which the page ended, and one that is still to come.
+        let last = page.jobs.last().unwrap().envelope.id.clone();
+        assert!(queue.cancel(&last).await.unwrap().is_some());
+        let ahead = ids.iter().find(|id| !seen.contains(id) && !gone.contains(*id));
+        if let Some(ahead) = ahead {
+            queue.cancel(ahead).await.unwrap();
+            gone.insert(ahead.clone());
+        }
+    }
+    let once: HashSet<_> = seen.iter().cloned().collect();
+    assert_eq!(once.len(), seen.len(), "some came twice");
+    let expected: HashSet<_> = ids.into_iter().filter(|id| !gone.contains(id)).collect();
+    assert_eq!(once, expected);
+}
+
+#[tokio::test]
+async fn no_ready_job_is_missed_while_others_are_taken_and_pushed() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    for number in 0..900 {
+        queue.push(job(number).priority(of(&[0, 1, 2], number)).id(number.to_string())).await.unwrap();
+    }
+    let (mut taken, mut pushed) = (HashSet::new(), 900);
+    let found = searched(&queue, State::Ready, &Filter::new(), 50, async || {
+        taken.extend(reserved(&queue, 10).await.iter().map(|job| job.id().to_owned()));
+        for _ in 0..5 {
+            queue.push(job(pushed).priority(of(&[0, 1, 2], pushed)).id(pushed.to_string())).await.unwrap();
+            pushed += 1;
+        }
+    })
+    .await;
+    let found: HashSet<_> = found.into_iter().map(|job| job.envelope.id).collect();
+    let missed: Vec<_> =
+        (0..900).map(|n: u64| n.to_string()).filter(|id| !found.contains(id) && !taken.contains(id)).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+#[tokio::test]
+async fn a_job_that_has_left_a_ready_list_is_not_found_in_it() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    for number in 0..20 {
+        queue.push(job(number).id(number.to_string()).key(format!("k{number}"))).await.unwrap();
+    }
+    queue.cancel("3").await.unwrap();
+    queue.reschedule("4", When::After(Millis::from_secs(60))).await.unwrap();
+    queue.push(job(5).id("5").key("k5").priority(2).on_duplicate(OnDuplicate::Replace)).await.unwrap();
+    queue.reschedule("6", When::After(Millis::from_secs(60))).await.unwrap();
+    queue.reschedule("6", When::Now).await.unwrap();
+    let mut found = all_ids(&queue, State::Ready, &Filter::new(), 1000).await;
+    found.sort_by_key(|id| id.parse::<u32>().unwrap());
+    let expected: Vec<_> = (0..20).filter(|n| ![3, 4].contains(n)).map(|n| n.to_string()).collect();
+    found.dedup();
+    assert_eq!(found, expected);
+    assert_eq!(all_ids(&queue, State::Ready, &Filter::new().priority(2), 1000).await, ["5"]);
+}
+
+#[tokio::test]
+async fn failed_jobs_are_run_again_by_name_and_error_once() {
+    let server = Server::start();
+    let queue = client(&server).partitioned_queue("mail", 2).unwrap();
+    let push = |number: u64, name| job(number).name(name).key(format!("k{number}")).max_retries(0);
+    queue.push_many((0..600).map(|n| push(n, of(&["send", "read"], n))), |_| ()).await.unwrap();
+    for job in reserved(&queue, 600).await {
+        job.fail(if job.envelope.data.as_str().ends_with('4') { "Refused" } else { "Timeout" }).await.unwrap();
+    }
+    // Another job has the key of one of them now.
+    queue.push(push(0, "other")).await.unwrap();
+    let filter = Filter::new().name("send").error("Timeout");
+    let mut found = matching(&queue, State::Failed, filter.clone()).await;
+    let mut late = matching(&queue, State::Failed, filter).await;
+    assert_eq!((found.len(), late.len()), (240, 240));
+    let mut requeued = 0;
+    while !found.is_empty() {
+        requeued += found.requeue().await.unwrap();
+    }
+    assert_eq!(requeued, 239);
+    let mut again = 0;
+    while !late.is_empty() {
+        again += late.requeue().await.unwrap();
+    }
+    assert_eq!(again, 0, "a second click does nothing twice");
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready, counts.failed), (240, 361));
+    assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
+}
+
+#[tokio::test]
+async fn what_has_left_its_state_is_not_cancelled_and_not_rescheduled() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..450).map(|n| job(n).id(n.to_string())), |_| ()).await.unwrap();
+    let mut found = matching(&queue, State::Ready, Filter::new()).await;
+    let mut moved = matching(&queue, State::Ready, Filter::new()).await;
+    let running = reserved(&queue, 100).await;
+    let mut rescheduled = 0;
+    while !moved.is_empty() {
+        rescheduled += moved.reschedule(When::After(Millis::from_secs(3600))).await.unwrap();
+    }
+    assert_eq!(rescheduled, 350);
+    let mut cancelled = 0;
+    while !found.is_empty() {
+        cancelled += found.cancel().await.unwrap();
+    }
+    assert_eq!(cancelled, 0);
+    assert!(queue.ack_all(&running).await.unwrap().into_iter().all(|acked| acked));
+    let mut delayed = matching(&queue, State::Delayed, Filter::new()).await;
+    while !delayed.is_empty() {
+        cancelled += delayed.cancel().await.unwrap();
+    }
+    assert_eq!(cancelled, 350);
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.delayed, counts.ready, counts.reserved), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn failed_jobs_come_in_groups_that_can_be_run_again() {
+    let server = Server::start();
+    let queue = queue_of(&server, "mail");
+    queue.push_many((0..90).map(|n| job(n).name(of(&["send", "read"], n)).max_retries(0)), |_| ()).await.unwrap();
+    for (number, job) in reserved(&queue, 90).await.iter().enumerate() {
+        let error = match number % 3 {
+            0 => format!("ConnectionError: host {number}\n  at /srv/mail.py:11 in send\n  at /srv/app.py:3 in run"),
+            1 => format!("App\\NoMail: order {number} at /srv/app/Mail.php:7"),
+            _ => format!("no order {number}"),
+        };
+        job.fail(&error).await.unwrap();
+    }
+    let mut groups = queue.failure_groups();
+    while groups.look().await.unwrap() {}
+    assert_eq!((groups.looked_at(), groups.others()), (90, 0));
+    let groups = groups.largest();
+    assert_eq!(groups.len(), 6, "{groups:?}");
+    assert!(groups.iter().all(|group| group.count == 15 && group.first <= group.last));
+    let kind = "ConnectionError at /srv/mail.py:11 in send";
+    let one = groups.iter().find(|group| group.kind == kind && group.name.as_deref() == Some("read")).unwrap();
+    assert!(one.error.starts_with("ConnectionError: host "), "{one:?}");
+    assert!(queue.find(&one.id).await.unwrap().is_some());
+    let mut found = matching(&queue, State::Failed, Filter::new().name("read").group(kind)).await;
+    assert_eq!(found.len(), 15);
+    assert_eq!(found.requeue().await.unwrap(), 15);
+    assert_eq!(queue.counts().await.unwrap().failed, 75);
+}
+
+#[tokio::test]
+async fn a_call_of_a_search_reads_a_bounded_part() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..12_000).map(|n| job(n).delay(hours(1))), |_| ()).await.unwrap();
+    let before = (executed(&mut server, "evalsha"), executed(&mut server, "hget"));
+    let nothing = Filter::new().name("none");
+    let page = queue.search(State::Delayed, &nothing, None, 100).await.unwrap();
+    assert_eq!((page.jobs.len(), page.looked_at), (0, 10_000));
+    let (calls, read) = (executed(&mut server, "evalsha") - before.0, executed(&mut server, "hget") - before.1);
+    assert!(calls <= 21 && read <= 20_100, "{calls} calls, {read} reads");
+    let page = queue.search(State::Delayed, &nothing, page.cursor.as_deref(), 100).await.unwrap();
+    assert_eq!((page.looked_at, page.cursor), (2_000, None));
+
+    let large = queue_of(&server, "large");
+    let text = "x".repeat(900_000);
+    for _ in 0..30 {
+        large.push(NewJob::new(&text).unwrap().max_retries(0)).await.unwrap();
+    }
+    let mut found = large.matching(State::Ready, Filter::new()).unwrap();
+    let mut looks = 1;
+    while found.look().await.unwrap() {
+        looks += 1;
+    }
+    assert_eq!(found.len(), 30);
+    assert!(looks >= 6, "27 MB were read with {looks} calls");
+}
+
+#[tokio::test]
+async fn what_cannot_be_searched_for_is_an_error_and_ids_of_any_bytes_are_passed_by() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..30).map(|n| job(n).delay(hours(1))), |_| ()).await.unwrap();
+    let now = Millis::from_secs(1);
+    let wrong = [
+        (State::Ready, Filter::new().since(now), None, 10),
+        (State::Delayed, Filter::new().priority(10), None, 10),
+        (State::Delayed, Filter::new().name(""), None, 10),
+        (State::Delayed, Filter::new(), None, 0),
+        (State::Delayed, Filter::new(), None, 1001),
+        (State::Delayed, Filter::new(), Some("1-"), 10),
+        (State::Delayed, Filter::new(), Some("0-zz"), 10),
+        (State::Delayed, Filter::new(), Some("0-é1"), 10),
+        (State::Delayed, Filter::new(), Some("no"), 10),
+        (State::Delayed, Filter::new(), Some("0-393b61"), 10_000),
+        (State::Ready, Filter::new(), Some("0-6e616e3b61"), 10),
+    ];
+    for (state, filter, cursor, limit) in wrong {
+        let error = queue.search(state, &filter, cursor, limit).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_eq!(error.operation(), Some("search"), "{error}");
+    }
+    let error = matching(&queue, State::Delayed, Filter::new()).await.requeue().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+
+    // Not UTF-8, and in the middle of the others.
+    let at = queue.peek(State::Delayed, 14, 1).await.unwrap()[0].at.unwrap();
+    let odd = "redis.call('ZADD', 'duly:{orders}:delayed', ARGV[1], '\\255;\\0') \
+               redis.call('HSET', 'duly:{orders}:jobs', '\\255;\\0', '{}') return {}";
+    server.command(&["EVAL", odd, "0", &at.get().to_string()]);
+    let found = all_ids(&queue, State::Delayed, &Filter::new(), 1).await;
+    assert_eq!(found.len(), 31);
+    assert_eq!(found.into_iter().collect::<HashSet<_>>().len(), 31);
+}
+
+/// What a search by error finds of jobs that come again, and of one whose record nobody can read.
+#[tokio::test]
+async fn a_number_of_failures_is_no_text_of_an_error() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push(job(1).max_retries(0)).await.unwrap();
+    fail(&reserved(&queue, 1).await, "gone").await;
+    assert!(all_ids(&queue, State::Failed, &Filter::new().error("1"), 10).await.is_empty());
+    assert_eq!(all_ids(&queue, State::Failed, &Filter::new().error("gone"), 10).await.len(), 1);
+    let id = queue.peek(State::Failed, 0, 1).await.unwrap()[0].envelope.id.clone();
+    server.command(&["HSET", "duly:{orders}:jobs", &id, "no record"]);
+    let page = queue.search(State::Failed, &Filter::new(), None, 10).await.unwrap();
+    assert!(page.jobs[0].undecodable.is_some());
+    assert!(all_ids(&queue, State::Failed, &Filter::new().priority(5), 10).await.is_empty());
+}

@@ -1,0 +1,189 @@
+//! To act on all jobs that match a filter: first they are looked for, then something is done to them.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use crate::operate::Requeued;
+use crate::operate::search::{Cursor, Filter};
+use crate::queue::{Part, Queue};
+use crate::script::{By, Cancel, CancelReply, Declared};
+use crate::value::error::{Error, ErrorKind};
+use crate::value::state::State;
+use crate::value::time::When;
+
+/// How many jobs one call acts on, so that it holds up no other for more than a few milliseconds.
+const ACT: usize = 200;
+
+/// How many reschedules are under way at once.
+const AT_ONCE: usize = 50;
+
+/// The jobs of a state that match a filter, by their ids: 100 to 200 bytes of memory each.
+///
+/// Nothing is done twice: who acts on jobs that somebody else has requeued or cancelled meanwhile, or that have run, leaves them alone.
+/// A job that has left the state and come back to it since it was found is acted on, whatever its error is now.
+///
+/// ```no_run
+/// # async fn doc(mails: duly::Queue) -> Result<(), duly::Error> {
+/// use duly::{Filter, State};
+///
+/// let mut found = mails.matching(State::Failed, Filter::new().name("mail.send").error("timed out"))?;
+/// while found.look().await? {}
+/// println!("{} jobs", found.len());
+/// while !found.is_empty() {
+///     println!("{} are ready again, {} are left", found.requeue().await?, found.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Matching {
+    queue: Queue,
+    state: State,
+    filter: Filter,
+    /// Where to look on; nothing when all was looked at.
+    at: Option<Cursor>,
+    looked_at: u64,
+    known: HashSet<(usize, Arc<str>)>,
+    /// With the index of their part.
+    ids: VecDeque<(usize, Arc<str>)>,
+}
+
+impl Queue {
+    /// The jobs of a state that match a filter, none of which is looked for yet: [`Matching::look`] does that.
+    ///
+    /// Errors: `InvalidArgument` for a filter that cannot be.
+    pub fn matching(&self, state: State, filter: Filter) -> Result<Matching, Error> {
+        filter.check(state).map_err(self.during("search"))?;
+        Ok(Matching {
+            queue: self.clone(),
+            state,
+            filter,
+            at: Some(Cursor::default()),
+            looked_at: 0,
+            known: HashSet::new(),
+            ids: VecDeque::new(),
+        })
+    }
+}
+
+impl Matching {
+    /// Looks at the next 500 jobs. Says whether there are more to look at.
+    pub async fn look(&mut self) -> Result<bool, Error> {
+        let Some(at) = &self.at else { return Ok(false) };
+        let is_brief = !self.filter.needs_record();
+        let step = self.queue.search_on(self.state, &self.filter, at, usize::MAX >> 16, is_brief).await?;
+        self.looked_at += step.looked_at;
+        for job in step.found.into_iter().filter(|job| self.filter.matches(self.state, job)) {
+            let job = (at.part, Arc::from(job.id));
+            if self.known.insert(job.clone()) {
+                self.ids.push_back(job);
+            }
+        }
+        self.at = step.next;
+        Ok(self.at.is_some())
+    }
+
+    /// How many jobs were looked at.
+    pub fn looked_at(&self) -> u64 {
+        self.looked_at
+    }
+
+    /// How many jobs were found that nothing was done to yet.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    /// The ids of those.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.ids.iter().map(|(_, id)| &**id)
+    }
+
+    /// Runs the next 200 of these failed jobs again, with their failures forgotten; gives how many are ready now. A job whose key
+    /// belongs to another job now stays in `failed`.
+    ///
+    /// Errors: `InvalidArgument` if these are no failed jobs. After any error the same jobs are the next ones.
+    pub async fn requeue(&mut self) -> Result<u64, Error> {
+        self.only_in(&[State::Failed], "requeue")?;
+        let (part, ids) = self.next(ACT);
+        let Some(part) = part else { return Ok(0) };
+        let outcomes = part.requeue(&ids.iter().map(|id| id.as_bytes()).collect::<Vec<_>>()).await?;
+        self.forget(ids.len());
+        Ok(outcomes.iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64)
+    }
+
+    /// Removes the next 200 jobs, if they still are in that state; gives how many. A worker that runs one loses it.
+    ///
+    /// After an error the same jobs are the next ones.
+    pub async fn cancel(&mut self) -> Result<u64, Error> {
+        let (part, ids) = self.next(ACT);
+        let Some(part) = part else { return Ok(0) };
+        let cancel = Cancel { by: By::Id, only: self.state.as_str().to_owned() };
+        let replies = part.run(cancel.with(ids.iter().map(|id| &**id))).await?;
+        let (mut removed, mut awaited) = (0, Vec::new());
+        for reply in replies {
+            if let CancelReply::Removed { id, is_awaited, .. } = reply {
+                removed += 1;
+                awaited.extend(is_awaited.then_some(id));
+            }
+        }
+        if !awaited.is_empty() {
+            part.wake_waiters("cancel", &awaited).await;
+        }
+        self.forget(ids.len());
+        Ok(removed)
+    }
+
+    /// Changes when the next 50 of these delayed or ready jobs are due; gives of how many.
+    ///
+    /// Errors: `InvalidArgument` if these are no such jobs, or for a time that cannot be. After any error the same jobs are the next
+    /// ones.
+    pub async fn reschedule(&mut self, when: When) -> Result<u64, Error> {
+        self.only_in(&[State::Delayed, State::Ready], "reschedule")?;
+        let (part, ids) = self.next(AT_ONCE);
+        let Some(part) = part else { return Ok(0) };
+        let calls = ids.iter().map(|id| part.reschedule(By::Id, id, when));
+        let mut moved = 0;
+        for reply in futures_util::future::join_all(calls).await {
+            match reply {
+                Ok(Some(_)) => moved += 1,
+                Ok(None) => {}
+                // It runs or has failed meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.forget(ids.len());
+        Ok(moved)
+    }
+
+    fn only_in(&self, states: &[State], operation: &'static str) -> Result<(), Error> {
+        if states.contains(&self.state) {
+            return Ok(());
+        }
+        let names: Vec<_> = states.iter().map(|state| state.as_str()).collect();
+        let message =
+            format!("these jobs are {}, and only {} ones can be {operation}d", self.state.as_str(), names.join(" or "));
+        Err(self.queue.during(operation)(Error::invalid(message)))
+    }
+
+    /// The next jobs that are in one part.
+    fn next(&self, at_most: usize) -> (Option<Part>, Vec<Arc<str>>) {
+        let Some((first, _)) = self.ids.front() else { return (None, Vec::new()) };
+        let ids = self.ids.iter().take(at_most).take_while(|(part, _)| part == first).map(|(_, id)| id.clone());
+        (Some(self.queue.each_part()[*first].clone()), ids.collect())
+    }
+
+    fn forget(&mut self, count: usize) {
+        self.ids.drain(..count);
+    }
+}
+
+impl std::fmt::Debug for Matching {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Matching").field("state", &self.state).field("len", &self.len()).finish_non_exhaustive()
+    }
+}
