@@ -34,11 +34,14 @@ class Said:
 
     @property
     def bad(self) -> set[str]:
-        """The checks that came to a warning or a problem; each of these says what to do."""
+        """The checks that came to a warning or a problem; each of these says what to do.
+
+        Without that of latency: a machine on which other tests run is slow.
+        """
         bad = [one for one in self.findings if one["level"] in ("warning", "problem")]
         assert all(one["do"] for one in bad)
         assert self.status == int(bool(bad))
-        return {one["check"] for one in bad}
+        return {one["check"] for one in bad} - {"latency"}
 
 
 def doctor(url: str, *arguments: str, **environment: str) -> Said:
@@ -90,7 +93,7 @@ def test_a_healthy_server_gives_nothing(start: Start) -> None:
         # Other tests may keep this machine from answering.
         until(lambda: doctor(server.url).level("latency") == "ok", "it is slow")
         said = doctor(server.url)
-    assert said.bad - {"latency"} == set()
+    assert said.bad == set()
     version = server.cli("INFO", "server").split("redis_version:")[1].split(".")[:2]
     notes = {one["check"] for one in said.findings if one["level"] == "note"}
     assert notes == ({"version"} if version == ["7", "0"] else set())
@@ -289,7 +292,7 @@ def test_clocks_that_differ(start: Start, tmp_path: Path) -> None:
     compile_it = ["gcc", "-shared", "-fPIC", "-o", str(tmp_path / "clock.so"), str(tmp_path / "clock.c"), "-ldl"]
     subprocess.run(compile_it, check=True)
     said = doctor(start().url, LD_PRELOAD=str(tmp_path / "clock.so"))
-    assert (said.level("clock"), said.bad - {"latency"}) == ("warning", {"clock"})
+    assert (said.level("clock"), said.bad) == ("warning", {"clock"})
     assert "s ahead of this host's" in said.text("clock")
     assert "chrony" in said.text("clock")
 
@@ -333,7 +336,7 @@ def test_a_cluster_with_slots_that_nobody_has(start: Start) -> None:
     until(lambda: "cluster_state:ok" in server.cli("CLUSTER", "INFO"), "it is not whole")
     duly.Client(url).partitions("orders", 4).push(1, key="k")
     said = doctor(url)
-    assert (said.level("cluster"), said.bad - {"latency"}) == ("ok", set())
+    assert (said.level("cluster"), said.bad) == ("ok", set())
     assert said.level("queue memory", "orders") == "ok"
 
 
