@@ -765,7 +765,7 @@ namespace Duly {
             State|string $state,
             ?string $name = null,
             ?string $keyPrefix = null,
-            ?string $error = null,
+            #[\SensitiveParameter] ?string $error = null,
             ?int $priority = null,
             int|float|\DateInterval|null $olderThan = null,
             int|float|\DateTimeInterface|null $since = null,
