@@ -57,8 +57,7 @@ def record(
     if sabotage is not None:
         actors.append(lambda *_: _sabotage(server, sabotage))
 
-    def act(actor: Callable[[random.Random, duly.Queue], None], own: random.Random) -> None:
-        queue = duly.Client(server.url).queue("orders")
+    def act(actor: Callable[[random.Random, duly.Queue], None], own: random.Random, queue: duly.Queue) -> None:
         try:
             while not over.is_set():
                 actor(own, queue)
@@ -66,7 +65,15 @@ def record(
             failures.append(error)
             over.set()
 
-    threads = [threading.Thread(target=act, args=(actor, random.Random(chance.random()))) for actor in actors]
+    def connected() -> duly.Queue:
+        # Before connections are cut: a client that never worked is not patient.
+        client = duly.Client(server.url)
+        client.ping()
+        return client.queue("orders")
+
+    threads = [
+        threading.Thread(target=act, args=(actor, random.Random(chance.random()), connected())) for actor in actors
+    ]
     for thread in threads:
         thread.start()
     began = time.monotonic()

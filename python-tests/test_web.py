@@ -286,7 +286,8 @@ def test_every_page_is_there_and_hides_and_runs_nothing(web: Web, client: duly.C
         assert "\u202e" not in answer.text, page
         left += [link for link in Forms(answer.text).links if link.startswith("/")]
     kinds = {urlsplit(page).path for page in seen}
-    assert kinds == {"/", "/queue", "/job", "/package", "/failed", "/schedules", "/schedule", "/workers", "/search"}
+    expected = {"/", "/queue", "/job", "/package", "/failed", "/schedules", "/schedule", "/workers", "/search"}
+    assert kinds == expected | {"/jobs", "/groups"}
     assert len(seen) > 30
     text = web.get("/job", queue="orders", id=HOSTILE).text
     assert "&lt;script&gt;" in text
@@ -451,6 +452,56 @@ def test_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) ->
     assert web.act("/ask/purge?queue=orders&state=ready", "purge") == "4 jobs are removed."
     assert "There is none any more" in web.get("/ask/purge", queue="orders", state="ready").text
     assert queue.counts().ready == 0
+
+
+def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for number in range(130):
+        queue.push(number, name=["mail.send", "mail.read"][number % 2], key=f"mail:{number}", max_retries=0)
+    for job in queue.reserve_many(130):
+        job.fail("Timeout: 1 s" if job.data < 120 else f"no mail {job.data}")
+    page = web.get("/jobs", queue="mail", state="failed", name="mail.send", error="Timeout").text
+    assert "50 of " in page
+    assert page.count('class="id"') == 50
+    onward = [link for link in Forms(page).links if "cursor=" in link]
+    assert len(onward) == 1
+    assert web.ask("GET", onward[0]).text.count('class="id"') == 10
+    fields = urlencode({"queue": "mail", "state": "failed", "name": "mail.send", "error": "Timeout"})
+    asked = web.ask("GET", f"/ask/requeue-matching?{fields}").text
+    assert "Run 60 failed jobs of mail that match again?" in asked
+    queue.push(0, key="mail:0")
+    notice = "59 jobs are ready again; 1 stay in failed, as other jobs have their keys or somebody else was first."
+    assert web.act(f"/ask/requeue-matching?{fields}", "requeue-matching") == notice
+    fields = urlencode({"queue": "mail", "state": "ready", "key_prefix": "mail:1", "priority": "5"})
+    assert web.act(f"/ask/cancel-matching?{fields}", "cancel-matching") == "15 jobs are removed."
+    none = web.get("/jobs", queue="mail", state="ready", name="none").text
+    assert "None of these jobs matches." in none
+    assert "/ask/" not in none
+    for wrong in ("priority=11", "priority=x", "cursor=1-zz"):
+        assert web.ask("GET", f"/jobs?queue=mail&state=failed&{wrong}").status == 400
+
+
+def test_groups_of_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for number in range(9):
+        queue.push(number, max_retries=0, **({"name": "mail.send"} if number < 6 else {}))
+    for job in queue.reserve_many(9):
+        job.fail(f"Timeout: {job.data} s\n  at /srv/mail.py:7 in send" if job.data % 3 else f"no mail {job.data}")
+    page = web.get("/groups", queue="mail").text
+    assert "4 groups of 9 failed jobs" in page
+    assert "Timeout at /srv/mail.py:7 in send" in page
+    links = Forms(page).links
+    shown = [link for link in links if link.startswith("/jobs?")]
+    counts = sorted(web.ask("GET", link).text.count('class="id"') for link in shown)
+    assert counts == [1, 2, 2, 4]
+    # A group of jobs without a name is no other one's.
+    again = next(link for link in links if link.startswith("/ask/requeue-matching?") and "unnamed=1" in link)
+    assert web.act(again, "requeue-matching") in ("1 jobs are ready again.", "2 jobs are ready again.")
+    for link in Forms(web.get("/groups", queue="mail").text).links:
+        if link.startswith("/ask/cancel-matching?"):
+            assert web.act(link, "cancel-matching").endswith("are removed.")
+    assert queue.counts().failed == 0
+    assert "No job has failed for good" in web.get("/groups", queue="mail").text
 
 
 def test_a_failed_job_whose_key_is_taken_stays(web: Web, client: duly.Client) -> None:

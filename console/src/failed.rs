@@ -14,6 +14,7 @@ use crate::{DONE, Output};
 #[command(after_help = "\
 To run a group again:  duly requeue QUEUE --name NAME --group KIND
 To remove it:          duly purge QUEUE failed --name NAME --group KIND
+Jobs without a name:   --unnamed instead of --name
 `duly peek QUEUE failed` shows them one by one.")]
 pub(crate) struct Failed {
     #[command(flatten)]

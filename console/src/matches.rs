@@ -16,6 +16,9 @@ pub(crate) struct Matches {
     /// Jobs of this name
     #[arg(long)]
     name: Option<String>,
+    /// Jobs without a name
+    #[arg(long, conflicts_with = "name")]
+    unnamed: bool,
     /// Jobs whose key begins so
     #[arg(long, value_name = "TEXT")]
     key_prefix: Option<String>,
@@ -48,6 +51,9 @@ impl Matches {
     pub(crate) fn filter(&self) -> Result<Option<Filter>, Error> {
         let mut filter = Filter::new();
         filter = self.name.iter().fold(filter, Filter::name);
+        if self.unnamed {
+            filter = filter.unnamed();
+        }
         filter = self.key_prefix.iter().fold(filter, Filter::key_prefix);
         filter = self.error.iter().fold(filter, Filter::error);
         filter = self.group.iter().fold(filter, Filter::group);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `act.rs` | what can be done from the page, and the pages that ask first |
 //! | `door.rs` | who may come in |
-//! | `failed.rs`, `job.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
+//! | `failed.rs`, `groups.rs`, `job.rs`, `matches.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
 //! | `frame.rs` | the frame around each page |
 //! | `named.rs` | a queue as pages name it |
 //! | `request.rs` | a request and its response, without a socket |
@@ -18,7 +18,9 @@ mod act;
 mod door;
 mod failed;
 mod frame;
+mod groups;
 mod job;
+mod matches;
 mod named;
 mod overview;
 mod queue;

@@ -6,6 +6,7 @@ use duly::{Client, Error, ErrorKind, Millis, Queue, Requeued, State, When};
 use hyper::StatusCode;
 use maud::html;
 
+use super::matches;
 use super::named::Named;
 use super::queue::{state_name, state_of};
 use super::request::Fields;
@@ -22,6 +23,8 @@ pub(crate) enum Act {
     Reschedule,
     Requeue,
     RequeueAll,
+    RequeueMatching,
+    CancelMatching,
     Purge,
     Pause,
     Resume,
@@ -31,12 +34,14 @@ pub(crate) enum Act {
     ScheduleRemove,
 }
 
-const ALL: [(&str, Act); 12] = [
+const ALL: [(&str, Act); 14] = [
     ("cancel", Act::Cancel),
     ("run-now", Act::RunNow),
     ("reschedule", Act::Reschedule),
     ("requeue", Act::Requeue),
     ("requeue-all", Act::RequeueAll),
+    ("requeue-matching", Act::RequeueMatching),
+    ("cancel-matching", Act::CancelMatching),
     ("purge", Act::Purge),
     ("pause", Act::Pause),
     ("resume", Act::Resume),
@@ -81,13 +86,14 @@ impl Act {
     }
 
     fn destroys(self) -> bool {
-        matches!(self, Self::Cancel | Self::Purge | Self::ScheduleRemove)
+        matches!(self, Self::Cancel | Self::CancelMatching | Self::Purge | Self::ScheduleRemove)
     }
 
     /// What the log says of it: never the data of a job.
     pub(crate) fn described(self, form: &Fields) -> String {
         let known = ["queue", "parts", "id", "name", "state", "delay", "at"];
-        let given = form.iter().filter(|(name, value)| known.contains(name) && !value.is_empty());
+        let is_known = |name| known.contains(&name) || matches::FIELDS.contains(&name);
+        let given = form.iter().filter(|(name, value)| is_known(*name) && !value.is_empty());
         let fields: Vec<_> =
             given.map(|(name, value)| format!("{name}={}", escaped(value.chars().take(256)))).collect();
         format!("{} {}", self.name(), fields.join(" "))
@@ -103,6 +109,7 @@ impl Act {
             Self::Reschedule => subject.reschedule(when(form, words)?).await,
             Self::Requeue => subject.requeue().await,
             Self::RequeueAll => subject.requeue_all().await,
+            Self::RequeueMatching | Self::CancelMatching => subject.act_on_matching(self).await,
             Self::Purge => subject.purge().await,
             Self::Pause => subject.set_paused(true).await,
             Self::Resume => subject.set_paused(false).await,
@@ -119,7 +126,8 @@ impl Act {
             return Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, ""));
         };
         let asked = ["id", "name", "state", "from"].map(|name| (name, query.get(name)));
-        let fields = [&named.fields()[..], &asked[..]].concat();
+        let of_filter = matches::given(query).into_iter().filter(|(name, _)| *name != "name").collect::<Vec<_>>();
+        let fields = [&named.fields()[..], &asked[..], &of_filter].concat();
         let class = if self.destroys() { "danger" } else { "primary" };
         let body = html! {
             section.ask {
@@ -148,6 +156,21 @@ impl Act {
                 let question = fill(words.ask_requeue_all, &[&number(count), &named.name]);
                 asked(count, question, words.ask_requeue_all_more, of_queue)
             }
+            Self::RequeueMatching | Self::CancelMatching => {
+                let is_requeue = self == Self::RequeueMatching;
+                let (found, is_all) = matches::find(&queue, state, matches::filter_of(query, words)?).await?;
+                let count = found.len() as u64;
+                let counted = if is_all { number(count) } else { fill(words.at_least, &[&number(count)]) };
+                let of_state = state_name(state, words).to_lowercase();
+                let question = if is_requeue { words.ask_requeue_matching } else { words.ask_cancel_matching };
+                let more = if is_requeue { words.ask_requeue_all_more } else { words.ask_cancel_matching_more };
+                asked(
+                    count,
+                    fill(question, &[&counted, &named.name, &of_state]),
+                    more,
+                    matching_page(query, &named, state),
+                )
+            }
             Self::Purge => {
                 let count = queue.counts().await?.of(state);
                 let of_state = state_name(state, words).to_lowercase();
@@ -161,6 +184,14 @@ impl Act {
             }
             _ => Ok(None),
         }
+    }
+}
+
+/// Where the jobs that match are shown.
+fn matching_page(fields: &Fields, named: &Named, state: State) -> String {
+    match fields.get("from") {
+        "groups" => named.link("/groups", &[]),
+        _ => named.link("/jobs", &[&[("state", state.as_str())][..], &matches::given(fields)].concat()),
     }
 }
 
@@ -221,6 +252,28 @@ impl Subject<'_> {
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
         Ok(Self::done(notice, self.to_queue()))
+    }
+
+    async fn act_on_matching(self, act: Act) -> Result<Done, Failure> {
+        let words = self.words;
+        let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
+        let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
+        let (found, is_all) = matches::find(&self.queue, state, matches::filter_of(self.form, words)?).await?;
+        let is_requeue = act == Act::RequeueMatching;
+        let total = found.len();
+        let (done, left) = matches::act(found, is_requeue).await?;
+        let stayed = total - left - usize::try_from(done).unwrap_or(0);
+        let mut notice = match (is_requeue, stayed) {
+            (false, _) => fill(words.done_cancel_matching, &[&number(done)]),
+            (true, 0) => fill(words.done_requeue_all, &[&number(done)]),
+            (true, _) => fill(words.done_requeue_some, &[&number(done), &number(stayed as u64)]),
+        };
+        if left > 0 || !is_all {
+            let left = number(left as u64);
+            let counted = if is_all { left } else { fill(words.at_least, &[&left]) };
+            notice = format!("{notice} {}", fill(words.done_matching_left, &[&counted]));
+        }
+        Ok(Self::done(notice, matching_page(self.form, &self.named, state)))
     }
 
     async fn purge(self) -> Result<Done, Failure> {

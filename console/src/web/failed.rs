@@ -69,6 +69,7 @@ fn section(view: &View<'_>, queue: &QueueInfo, of: &OfQueue) -> Markup {
                 h2 { a href=(all) { (queue.name) } }
                 span.hint { (fill(words.newest_failed, &[&jobs.len(), &number(counts.failed)])) }
                 @if counts.failed > jobs.len() as u64 { a href=(all) { (words.show_all) } }
+                a href=(named.link("/groups", &[])) { (words.groups) }
                 @if view.may_act { a.button.small href=(named.link("/ask/requeue-all", &[("from", "failed")])) { (words.requeue_all) } }
             }
             (table(view, &named, State::Failed, jobs))

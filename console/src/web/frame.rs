@@ -56,7 +56,8 @@ impl Frame<'_> {
             ("/workers", words.workers),
         ];
         let section = match self.request.path.as_str() {
-            "/queue" | "/job" => "/",
+            "/queue" | "/job" | "/jobs" => "/",
+            "/groups" => "/failed",
             "/schedule" => "/schedules",
             path => path,
         };

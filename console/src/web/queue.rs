@@ -86,7 +86,9 @@ fn actions(view: &View<'_>, named: &Named, counts: &Counts, state: State) -> Mar
         div.actions {
             @if counts.paused { (view.button("resume", &fields, words.resume, "")) }
             @else { (view.button("pause", &fields, words.pause, "")) }
+            @if counts.of(state) > 0 { a.button href=(named.link("/jobs", &[("state", state.as_str())])) { (words.filter) } }
             @if state == State::Failed && counts.failed > 0 {
+                a.button href=(named.link("/groups", &[])) { (words.groups) }
                 @if view.may_act { a.button href=(named.link("/ask/requeue-all", &[])) { (words.requeue_all) } }
             }
             @if counts.of(state) > 0 {

@@ -14,7 +14,7 @@ use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
 use super::view::{Failure, Page, View, failed};
 use super::words::Words;
-use super::{failed as failed_page, job, overview, queue, schedules, search, workers};
+use super::{failed as failed_page, groups, job, matches, overview, queue, schedules, search, workers};
 
 const HTML: &str = "text/html; charset=utf-8";
 const LANGUAGE_COOKIE: &str = "duly_lang";
@@ -181,6 +181,8 @@ impl Site {
             "/" => overview::show(&view).await,
             "/queue" => queue::show(&view).await,
             "/job" => job::show(&view).await,
+            "/jobs" => matches::show(&view).await,
+            "/groups" => groups::show(&view).await,
             "/failed" => failed_page::show(&view).await,
             "/schedules" => schedules::show(&view).await,
             "/schedule" => schedules::show_one(&view).await,

@@ -112,6 +112,34 @@ words! {
     back: "Back", "返回";
     yes: "Yes, do it", "确认";
 
+    requeue_matching: "Run all that match again", "重新执行全部匹配的任务";
+    cancel_matching: "Remove all that match", "删除全部匹配的任务";
+
+    filter_page: "Jobs that match in", "匹配的任务：";
+    filter: "Filter", "筛选";
+    key_prefix: "Key begins with", "键的开头";
+    error_has: "Error has", "错误包含";
+    bad_priority: "A priority is a number from 0 to 9.", "优先级是 0 到 9 的数字。";
+    none_match: "None of these jobs matches.", "没有匹配的任务。";
+    match_of: "{} of {} jobs that were looked at match", "查看了 {1} 个任务，{0} 个匹配";
+    look_on: "Look on", "继续查看";
+    groups_page: "Failed jobs in groups:", "失败任务分组：";
+    groups: "Groups", "分组";
+    groups_of: "{} groups of {} failed jobs", "{1} 个失败任务，共 {0} 组";
+    groups_of_some: "{} groups of the oldest {} failed jobs: more than that are too many for one page", "最早的 {1} 个失败任务，共 {0} 组：更多则一页放不下";
+    kind: "How they failed", "失败方式";
+    jobs: "Jobs", "任务数";
+    first_failed: "First (UTC)", "最早 (UTC)";
+    last_failed: "Last (UTC)", "最近 (UTC)";
+    newest_error: "Last error", "最近的错误";
+
+    ask_requeue_matching: "Run {} failed jobs of {} that match again?", "重新执行 {1} 中匹配的 {0} 个失败任务？";
+    ask_cancel_matching: "Remove {0} {2} jobs of {1} that match?", "删除 {1} 中匹配的 {0} 个{2}任务？";
+    ask_cancel_matching_more: "They are removed for good. A worker that runs one loses it.", "任务将被永久删除。若正在执行，工作进程会失去租约。";
+    at_least: "at least {}", "至少 {}";
+    done_cancel_matching: "{} jobs are removed.", "已删除 {} 个任务。";
+    done_matching_left: "{} of them are left: do it again to go on.", "还剩 {} 个：请再次执行以继续。";
+
     ask_cancel: "Cancel this job?", "取消此任务？";
     ask_cancel_more: "It is removed for good. If a worker runs it, that worker loses it.", "任务将被永久删除。若正在执行，执行它的工作进程会失去租约。";
     ask_requeue_all: "Run all {} failed jobs of {} again?", "重新执行 {1} 的全部 {0} 个失败任务？";

@@ -36,6 +36,7 @@ pub struct Filter {
     pub(crate) since: Option<Millis>,
     pub(crate) until: Option<Millis>,
     pub(crate) group: Option<String>,
+    pub(crate) is_unnamed: bool,
 }
 
 impl Filter {
@@ -48,6 +49,13 @@ impl Filter {
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
+        self
+    }
+
+    /// Jobs without a name.
+    #[must_use]
+    pub fn unnamed(mut self) -> Self {
+        self.is_unnamed = true;
         self
     }
 
@@ -122,7 +130,9 @@ impl Filter {
     fn full(&self, state: State, job: &PeekedReply) -> Option<JobView> {
         let job = JobView::new(state, job);
         let is_old = |age| Duration::from_secs(job.envelope.time).saturating_add(age) <= host::now().to_duration();
-        let matches = self.older_than.is_none_or(is_old) && self.is_of_group(&job.envelope.error);
+        let matches = self.older_than.is_none_or(is_old)
+            && self.is_of_group(&job.envelope.error)
+            && !(self.is_unnamed && job.envelope.name.is_some());
         matches.then_some(job)
     }
 
@@ -135,7 +145,8 @@ impl Filter {
         if self.needs_record() {
             return self.full(state, job).is_some();
         }
-        self.group.is_none() || self.is_of_group(&error_of(job))
+        // Brief: the name, in place of the record.
+        !(self.is_unnamed && !job.record.is_empty()) && (self.group.is_none() || self.is_of_group(&error_of(job)))
     }
 
     pub(crate) fn needs_record(&self) -> bool {

@@ -1,0 +1,142 @@
+//! The jobs of a state that match a filter, and what is done to all of them.
+
+use std::time::{Duration, Instant};
+
+use duly::{Error, ErrorKind, Filter, JobView, Matching, Queue, State};
+use hyper::StatusCode;
+use maud::{Markup, html};
+
+use super::named::Named;
+use super::queue::{STATES, state_name, state_of, table};
+use super::request::Fields;
+use super::text::number;
+use super::view::{A_PAGE, Failure, Page, Shown, View};
+use super::words::{Words, fill};
+
+/// How long a request looks for jobs, and how long it acts on them: less together than a request may take.
+const LOOK: Duration = Duration::from_secs(8);
+const ACT: Duration = Duration::from_secs(10);
+
+/// The fields of a filter, as in an address.
+pub(crate) const FIELDS: [&str; 6] = ["name", "unnamed", "key_prefix", "error", "priority", "group"];
+
+/// The filter that these fields say; an empty one if they say none.
+pub(crate) fn filter_of(fields: &Fields, words: &Words) -> Result<Filter, Failure> {
+    let mut filter = Filter::new();
+    filter = fields.given("name").into_iter().fold(filter, Filter::name);
+    filter = fields.given("key_prefix").into_iter().fold(filter, Filter::key_prefix);
+    filter = fields.given("error").into_iter().fold(filter, Filter::error);
+    filter = fields.given("group").into_iter().fold(filter, Filter::group);
+    if fields.given("unnamed").is_some() {
+        filter = filter.unnamed();
+    }
+    if let Some(priority) = fields.given("priority") {
+        let wrong = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, words.bad_priority);
+        filter = filter
+            .priority(priority.parse().ok().filter(|priority| *priority <= duly::MAX_PRIORITY).ok_or_else(wrong)?);
+    }
+    Ok(filter)
+}
+
+/// Those fields that are given.
+pub(crate) fn given(fields: &Fields) -> Vec<(&'static str, &str)> {
+    FIELDS.into_iter().filter_map(|name| fields.given(name).map(|value| (name, value))).collect()
+}
+
+pub(crate) async fn show(view: &View<'_>) -> Shown {
+    let (words, query) = (view.words, view.query);
+    let named = Named::asked(view.client, query, words).await?;
+    let (state, filter) = (state_of(query.get("state")).unwrap_or(State::Failed), filter_of(query, words)?);
+    let page = named.open(view.client)?.search(state, &filter, query.given("cursor"), A_PAGE).await?;
+    let body = html! {
+        h1 { (words.filter_page) " " a.name href=(named.link("/queue", &[("state", state.as_str())])) { (named.name) } }
+        (form(view, &named, state))
+        @if !page.jobs.is_empty() {
+            (actions(view, &named, state))
+            (table(view, &named, state, &page.jobs))
+        } @else { p.none { (words.none_match) } }
+        (pager(view, &named, state, page.cursor.as_deref(), page.looked_at, &page.jobs))
+    };
+    Ok(Page::new(words.filter_page, body))
+}
+
+fn form(view: &View<'_>, named: &Named, current: State) -> Markup {
+    let (words, query) = (view.words, view.query);
+    let texts = [
+        ("name", words.name),
+        ("key_prefix", words.key_prefix),
+        ("error", words.error_has),
+        ("priority", words.priority),
+    ];
+    html! {
+        form.filter action="/jobs" {
+            @for (name, value) in named.fields() { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
+            @for hidden in ["group", "unnamed"] {
+                @if let Some(value) = query.given(hidden) { input type="hidden" name=(hidden) value=(value); }
+            }
+            label { (words.state) select name="state" {
+                @for state in STATES { option value=(state.as_str()) selected[state == current] { (state_name(state, words)) } }
+            } }
+            @for (name, label) in texts {
+                label { (label) input name=(name) value=[query.given(name)] maxlength="256"; }
+            }
+            button { (words.search) }
+        }
+        @if let Some(group) = query.given("group") { p.hint { (words.kind) ": " b { (super::text::shown(group)) } } }
+    }
+}
+
+fn actions(view: &View<'_>, named: &Named, state: State) -> Markup {
+    let words = view.words;
+    let fields = [&named.fields()[..], &[("state", state.as_str())], &given(view.query)].concat();
+    html! {
+        @if view.may_act { div.actions {
+            @if state == State::Failed { a.button href=(super::request::link("/ask/requeue-matching", &fields)) { (words.requeue_matching) } }
+            (view.asking("cancel-matching", &fields, words.cancel_matching))
+        } }
+    }
+}
+
+fn pager(
+    view: &View<'_>,
+    named: &Named,
+    state: State,
+    cursor: Option<&str>,
+    looked_at: u64,
+    jobs: &[JobView],
+) -> Markup {
+    let (words, given) = (view.words, given(view.query));
+    let to = |more: &[(&str, &str)]| named.link("/jobs", &[&[("state", state.as_str())][..], &given, more].concat());
+    html! {
+        nav.pager {
+            @if view.query.given("cursor").is_some() { a href=(to(&[])) { (words.first_page) } }
+            span { (fill(words.match_of, &[&number(jobs.len() as u64), &number(looked_at)])) }
+            @if let Some(cursor) = cursor { a rel="next" href=(to(&[("cursor", cursor)])) { (words.look_on) } }
+        }
+    }
+}
+
+/// All that match, or as many as can be found in the time that a request has: `false` then.
+pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<(Matching, bool), Error> {
+    let (mut found, started) = (queue.matching(state, filter)?, Instant::now());
+    while found.look().await? {
+        if started.elapsed() > LOOK {
+            return Ok((found, false));
+        }
+    }
+    Ok((found, true))
+}
+
+/// Acts on what was found, as long as a request may; gives of how many, and of how many not yet.
+pub(crate) async fn act(mut found: Matching, is_requeue: bool) -> Result<(u64, usize), Error> {
+    let (mut done, started) = (0, Instant::now());
+    while !found.is_empty() && started.elapsed() < ACT {
+        done += match if is_requeue { found.requeue().await } else { found.cancel().await } {
+            Ok(some) => some,
+            // What was done stays done, and is said.
+            Err(error) if done > 0 && error.kind() != ErrorKind::InvalidArgument => break,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok((done, found.len()))
+}
