@@ -26,6 +26,8 @@ computing() {
         cargo test "${shape[@]}" --test soak -- --nocapture everything_at_once
     tests 'sizes: a million jobs' env DULY_SOAK_MANY=$((1000000 * times)) \
         cargo test "${shape[@]}" --test soak -- --nocapture a_million_jobs
+    tests 'sizes: a million failed jobs' env DULY_SOAK_MANY=$((1000000 * times)) \
+        cargo test "${shape[@]}" --test soak -- --nocapture a_million_failed_jobs
     tests 'sizes: many findings of an audit' cargo test "${shape[@]}" --test soak -- --nocapture many_findings
     tests 'random steps for scripts and model' env DULY_MODEL_CASES=$((20000 * times)) \
         cargo test "${cases[@]}" -- --nocapture model::differential model::locks model::schedules model::topics

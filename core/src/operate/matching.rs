@@ -12,7 +12,7 @@ use crate::value::state::State;
 use crate::value::time::When;
 
 /// How many jobs one call acts on, so that it holds up no other for more than a few milliseconds.
-const ACT: usize = 200;
+const ACT: usize = 100;
 
 /// How many reschedules are under way at once.
 const AT_ONCE: usize = 50;
@@ -102,7 +102,7 @@ impl Matching {
         self.ids.iter().map(|(_, id)| &**id)
     }
 
-    /// Runs the next 200 of these failed jobs again, with their failures forgotten; gives how many are ready now. A job whose key
+    /// Runs the next 100 of these failed jobs again, with their failures forgotten; gives how many are ready now. A job whose key
     /// belongs to another job now stays in `failed`.
     ///
     /// Errors: `InvalidArgument` if these are no failed jobs. After any error the same jobs are the next ones.
@@ -115,7 +115,7 @@ impl Matching {
         Ok(outcomes.iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64)
     }
 
-    /// Removes the next 200 jobs, if they still are in that state; gives how many. A worker that runs one loses it.
+    /// Removes the next 100 jobs, if they still are in that state; gives how many. A worker that runs one loses it.
     ///
     /// After an error the same jobs are the next ones.
     pub async fn cancel(&mut self) -> Result<u64, Error> {

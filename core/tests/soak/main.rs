@@ -7,6 +7,7 @@ mod support;
 
 mod a_million_jobs;
 mod everything_at_once;
+mod many_failed;
 mod many_findings;
 
 /// How many, or which seed, a run was asked for.
