@@ -404,6 +404,59 @@ final class WorkTest extends LaravelTestCase
         $this->untilAcked(2);
     }
 
+    public function testAProcessThatComesBackFromFailedEnds(): void
+    {
+        $this->app->write('app/Forks.php', '<?php
+            namespace App;
+            class Forks
+            {
+                public function fire($job, array $data)
+                {
+                    throw new \DomainException("no");
+                }
+                public function failed(array $data, \Throwable $error)
+                {
+                    $child = pcntl_fork();
+                    if ($child === 0) {
+                        return;
+                    }
+                    pcntl_waitpid($child, $status);
+                    note("the child ended with " . pcntl_wexitstatus($status));
+                }
+            }
+        ');
+        $this->app->evaluate('$queue->push("App\Forks", []); $queue->push(new App\Close(1));');
+        $work = $this->start('duly', '--tries=1');
+        $this->app->hear('the child ended with 255');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+        self::assertSame(1, $this->queue->counts()->failed);
+        self::assertCount(1, preg_grep('/^failed default/', $this->app->notes()) ?: []);
+        self::assertStringContainsString('has forked ends: it came back', $work->said());
+    }
+
+    public function testARunThatEndsByAFatalErrorLeavesMemoryToWhatFollows(): void
+    {
+        $this->app->write('app/Slow.php', '<?php
+            namespace App;
+            class Slow
+            {
+                public function fire($job, array $data)
+                {
+                    register_shutdown_function(fn () => note("shut down with " . strlen(str_repeat("x", 64 << 20))));
+                    ini_set("memory_limit", "256M");
+                    set_time_limit(1);
+                    while (true) {
+                    }
+                }
+            }
+        ');
+        $this->app->evaluate('$queue->push("App\Slow", []);');
+        self::assertSame(255, $this->start('duly')->end());
+        self::assertSame(['shut down with ' . (64 << 20)], $this->app->notes());
+        self::assertStringContainsString('the process ended', $this->queue->peek('ready')[0]->error);
+    }
+
     public function testAPermanentErrorIsOverWhenItsCauseIs(): void
     {
         $work = $this->startRefused('duly');

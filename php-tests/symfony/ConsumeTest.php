@@ -231,6 +231,22 @@ final class ConsumeTest extends SymfonyTestCase
         self::assertSame(['batch of 10', 'batch of 10', 'batch of 5'], $this->app->notes());
     }
 
+    public function testARunThatEndsByAFatalErrorLeavesMemoryToWhatFollows(): void
+    {
+        $this->app->replace('src/CloseHandler.php', 'exit(3)', '(static function (): void {
+            register_shutdown_function(fn () => note("shut down with " . strlen(str_repeat("x", 64 << 20))));
+            ini_set("memory_limit", "256M");
+            set_time_limit(1);
+            while (true) {
+            }
+        })()');
+        $this->app->evaluate('$app->dispatch(new Close(1, ["exit"]));');
+        self::assertSame(255, $this->consume('orders')->end());
+        self::assertContains('shut down with ' . (64 << 20), $this->app->notes());
+        $counts = $this->queue->counts();
+        self::assertSame([0, 1], [$counts->reserved, $counts->ready + $counts->delayed]);
+    }
+
     public function testAServerThatComesBackIsUsedAgain(): void
     {
         $this->useServerThatKeepsData();

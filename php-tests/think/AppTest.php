@@ -190,16 +190,30 @@ final class AppTest extends ThinkTestCase
     public function testATransactionOfAFiberThatIsDestroyedMakesNoLaterCallWait(): void
     {
         $this->app->evaluate('
-            $fiber = new Fiber(fn () => duly()->transaction(function () {
-                duly()->afterCommit(fn () => duly()->push(1));
-                Fiber::suspend();
-            }));
-            $fiber->start();
-            unset($fiber);
-            think\facade\Db::rollback();
-            duly()->afterCommit(fn () => duly()->push(2));
+            use think\facade\Db;
+            $insert = fn (int $id) => Db::table("orders")->insert(["id" => $id]);
+            $runs = [
+                fn ($run) => $run(),
+                fn ($run) => duly()->transaction($run),
+                fn ($run) => Db::transaction($run),
+            ];
+            foreach ($runs as $at => $within) {
+                $fiber = new Fiber(fn () => duly()->transaction(function () use ($insert, $within) {
+                    duly()->afterCommit(fn () => duly()->push(1));
+                    $within(function () use ($insert) {
+                        $insert(1);
+                        Fiber::suspend();
+                    });
+                }));
+                $fiber->start();
+                unset($fiber);
+                duly()->afterCommit(fn () => duly()->push(2));
+                duly()->transaction(fn () => $insert(2 + $at));
+            }
+            note(json_encode(Db::table("orders")->order("id")->column("id")));
         ');
-        self::assertSame([2], array_map(static fn ($job): mixed => $job->data(), $this->queue->peek('ready')));
+        self::assertSame(['[2,3,4]'], $this->app->notes());
+        self::assertSame([2, 2, 2], array_map(static fn ($job): mixed => $job->data(), $this->queue->peek('ready')));
     }
 
     public function testWhatIsToWaitForATransactionThatDulyDoesNotKnowIsRefused(): void

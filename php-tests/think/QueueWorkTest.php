@@ -74,6 +74,32 @@ final class QueueWorkTest extends ThinkTestCase
         self::assertStringContainsString('is no number', $this->queue->peek('failed')[0]->error);
     }
 
+    public function testAFractionOfASecondIsATimeout(): void
+    {
+        $job = '{"job":"Close","maxTries":1,"timeout":0.5,"data":{"order":1}}';
+        foreach (['queue:work', 'duly:work'] as $at => $command) {
+            $this->queue->push(raw: $job, name: 'Close');
+            $work = $this->start($command);
+            $this->untilAcked($at + 1);
+            $work->signal(SIGTERM);
+            self::assertSame(0, $work->end());
+        }
+    }
+
+    public function testADelayThatIsOverIsNone(): void
+    {
+        $this->app->evaluate('
+            use think\facade\Queue;
+            $inverted = new DateInterval("PT5S");
+            $inverted->invert = 1;
+            foreach ([$inverted, DateInterval::createFromDateString("-5 seconds"), -5, "-5"] as $order => $delay) {
+                Queue::later($delay, "Close", $order);
+            }
+            Queue::later(DateInterval::createFromDateString("1 hour -5 seconds"), "Close", 4);
+        ');
+        self::assertSame([4, 1, 0], $this->readyDelayedReserved());
+    }
+
     public function testThinkQueueDecidesAboutRetries(): void
     {
         $this->app->evaluate('
@@ -311,6 +337,51 @@ final class QueueWorkTest extends ThinkTestCase
         self::assertStringContainsString('has forked ends: it came back', $this->app->log());
     }
 
+    /** @dataProvider bothWorkers */
+    public function testAProcessThatComesBackFromFailedEnds(string $command): void
+    {
+        $this->app->write('app/job/Forks.php', '<?php
+            namespace app\job;
+            use think\facade\Db;
+            class Forks
+            {
+                public function fire($job, $data)
+                {
+                    throw new \DomainException("no");
+                }
+                public function failed($data, $error)
+                {
+                    Db::startTrans();
+                    $child = pcntl_fork();
+                    if ($child === 0) {
+                        return;
+                    }
+                    pcntl_waitpid($child, $status);
+                    note("the child ended with " . pcntl_wexitstatus($status));
+                    Db::commit();
+                }
+            }
+        ');
+        $this->app->evaluate('
+            think\facade\Queue::push("Forks", 1);
+            think\facade\Queue::push("Close", ["order" => 2]);
+        ');
+        $work = $this->start($command, '--tries=1');
+        $this->app->hear('the child ended with 255');
+        $this->app->hear('ran 2 attempt 1');
+        $this->untilAcked(1);
+        self::assertSame(1, $this->queue->counts()->failed);
+        self::assertSame('1', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        self::assertStringContainsString('has forked ends: it came back', $this->app->log());
+        self::assertStringNotContainsString('a transaction of the database', $this->app->log());
+    }
+
+    /** @return array<string, array{string}> */
+    public static function bothWorkers(): array
+    {
+        return ["duly's" => ['duly:work'], "think-queue's" => ['queue:work']];
+    }
+
     /** @dataProvider endsByMemory */
     public function testAJobThatUsesUpAllMemoryCounts(string $hook): void
     {
@@ -432,6 +503,21 @@ final class QueueWorkTest extends ThinkTestCase
         self::assertCount(2, $this->app->notes());
         $counts = $this->queue->counts();
         self::assertSame([1, 1, 0], [$counts->totals['acked'], $counts->ready, $counts->reserved]);
+    }
+
+    public function testAWorkerForOneJobServesTheQueuesThatItIsGiven(): void
+    {
+        $this->app->evaluate('
+            use think\facade\{Console, Queue};
+            foreach (["first", "second"] as $order => $queue) {
+                Queue::push("Close", ["order" => $order], $queue);
+            }
+            foreach (["second", "first"] as $queue) {
+                Console::call("queue:work", ["--once", "--queue", $queue]);
+            }
+        ');
+        $ran = array_values(preg_grep('/^ran/', $this->app->notes()) ?: []);
+        self::assertSame(['ran 1 attempt 1', 'ran 0 attempt 1'], $ran);
     }
 
     public function testTheNewestFailuresAreListedFirstAndOnlyFailuresAreForgotten(): void

@@ -238,8 +238,161 @@ final class WorkTest extends ThinkTestCase
         self::assertSame($how === 'hangs' ? 1 : 3, $this->queue->counts()->failed);
     }
 
-    /** Or the job would be gone and its rows, too, if the commit fails. */
-    public function testADeleteWithinATransactionHoldsWhenThatHasEnded(): void
+    /**
+     * Or the job would be gone and its rows, too, if the commit fails.
+     *
+     * @dataProvider bothWorkers
+     */
+    public function testADeleteWithinATransactionHoldsWhenThatHasEnded(string $command): void
+    {
+        $this->pays();
+        $this->app->evaluate("
+            think\\facade\\Db::execute('CREATE TABLE paid
+                (id INTEGER PRIMARY KEY, of INTEGER REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)');
+            foreach (['commits', 'rolls back', 'throws inside', 'cannot commit', 'retries'] as \$order => \$how) {
+                think\\facade\\Queue::push('Pays', ['order' => \$order, 'how' => \$how]);
+            }
+        ");
+        $this->start($command, '--tries=1');
+        Server::until(fn (): bool => $this->readyDelayedReserved() === [0, 1, 0], 'they do not end');
+        self::assertSame([1, 3], [$this->totals()['acked'], $this->queue->counts()->failed]);
+        // A Duly\Retry is counted, too, and has another run.
+        self::assertSame(1, $this->queue->peek('delayed')[0]->attempts);
+        self::assertSame(array_fill(0, 5, '[true,"reserved"]'), $this->app->notes());
+        $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->column("id"));');
+        self::assertSame('[0]', $rows);
+        self::assertSame('3', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+    }
+
+    /** @dataProvider endsOfAProcessBehindACommit */
+    public function testAJobThatEndsItsProcessBehindItsCommitIsDone(string $command, string $how): void
+    {
+        $this->pays();
+        $push = fn (string $how) => $this->app->evaluate("
+            think\\facade\\Queue::push('Pays', ['order' => 1, 'how' => '{$how}']);
+        ");
+        $push($how);
+        $work = $this->start($command, '--tries=2', '--timeout=1');
+        $this->untilAcked(1);
+        $command === 'queue:work' && $work->end();
+        self::assertSame(['[true,"reserved"]'], $this->app->notes());
+        $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->column("id"));');
+        self::assertSame('[1]', $rows);
+        self::assertSame([0, 0, 0], $this->readyDelayedReserved());
+    }
+
+    /** @return array<string, array{string, string}> */
+    public static function endsOfAProcessBehindACommit(): array
+    {
+        return [
+            'exit' => ['duly:work', 'exits'],
+            'all memory' => ['duly:work', 'fills the memory'],
+            "exit under think-queue's worker" => ['queue:work', 'exits'],
+            "all memory under think-queue's worker" => ['queue:work', 'fills the memory'],
+            "the alarm of think-queue's worker" => ['queue:work', 'hangs'],
+        ];
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAJobThatEndsItsProcessBeforeItsCommitCounts(string $command): void
+    {
+        $this->pays();
+        $this->app->evaluate("think\\facade\\Queue::push('Pays', ['order' => 1, 'how' => 'exits inside']);");
+        $work = $this->start($command, '--tries=1');
+        $state = $command === 'queue:work' ? 'ready' : 'delayed';
+        $attempts = fn (): ?int => ($this->queue->peek($state)[0] ?? null)?->attempts;
+        Server::until(static fn (): bool => $attempts() === 1, 'it is not counted');
+        self::assertStringContainsString('the process ended during', $this->queue->peek($state)[0]->error);
+        if ($command === 'queue:work') {
+            self::assertSame(3, $work->end());
+            $this->start($command, '--tries=1');
+            Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        }
+        self::assertSame(['[true,"reserved"]'], $this->app->notes());
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAJobWhoseFailedEndsTheProcessHasFailedAllTheSame(string $command): void
+    {
+        $this->app->write('app/job/Refuses.php', '<?php
+            namespace app\job;
+            class Refuses
+            {
+                public function fire($job, $data)
+                {
+                    note("runs");
+                    throw new \DomainException("no");
+                }
+                public function failed($data, $error)
+                {
+                    exit(3);
+                }
+            }
+        ');
+        $this->app->evaluate('think\facade\Queue::push("Refuses", 1);');
+        $this->start($command, '--tries=1');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it is not in failed');
+        self::assertStringStartsWith('DomainException: no at ', $this->queue->peek('failed')[0]->error);
+        self::assertSame(['runs'], $this->app->notes());
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAWorkerWithinATransactionLeavesThatAlone(string $command): void
+    {
+        $this->app->write('app/job/Outer.php', '<?php
+            namespace app\job;
+            use think\facade\{Console, Db};
+            class Outer
+            {
+                public function handle(): void
+                {
+                    Db::transaction(function () {
+                        Db::table("orders")->insert(["id" => 1]);
+                        Console::call("queue:work", ["acks", "--once", "--queue", "other"]);
+                    });
+                }
+            }
+        ');
+        $this->app->evaluate('
+            use think\facade\{Console, Db, Queue};
+            foreach ([1, 2] as $order) {
+                Queue::push("Close", ["order" => $order], "other");
+            }
+            duly()->push(1, name: "outer");
+            // Also in a program that is no worker.
+            Db::transaction(function () {
+                Db::table("orders")->insert(["id" => 2]);
+                Console::call("queue:work", ["--once", "--queue", "other"]);
+            });
+        ');
+        $this->start($command);
+        $this->untilAcked(1);
+        self::assertCount(2, preg_grep('/^ran /', $this->app->notes()) ?: []);
+        $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->order("id")->column("id"));');
+        self::assertSame('[1,2]', $rows);
+        self::assertStringNotContainsString('a transaction of the database', $this->app->log());
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testATransactionThatAListenerLeavesOpenTakesNoRowOfTheNextJobWithIt(string $command): void
+    {
+        $this->app->write('app/event.php', '<?php
+            return ["listen" => ["think\queue\event\JobProcessed" => [fn () => think\facade\Db::startTrans()]]];
+        ');
+        $this->pays();
+        $this->app->evaluate("foreach ([1, 2] as \$order) {
+            think\\facade\\Queue::push('Pays', ['order' => \$order, 'how' => 'commits']);
+        }");
+        $work = $this->start($command);
+        $this->untilAcked(2);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->order("id")->column("id"));');
+        self::assertSame('[1,2]', $rows);
+    }
+
+    /** A handler that deletes its job within a transaction. */
+    private function pays(): void
     {
         $this->app->write('app/job/Pays.php', '<?php
             namespace app\job;
@@ -248,25 +401,52 @@ final class WorkTest extends ThinkTestCase
             {
                 public function fire(\think\queue\Job $job, array $data): void
                 {
-                    Db::startTrans();
-                    Db::table("orders")->insert(["id" => $data["order"]]);
-                    $job->delete();
-                    note(json_encode([$job->isDeleted(), duly()->counts()->reserved]));
-                    $data["how"] === "commits" ? Db::commit() : Db::rollback();
-                    if ($data["how"] === "throws") {
+                    $how = $data["how"];
+                    Db::execute("PRAGMA foreign_keys = ON");
+                    if ($how === "rolls back") {
+                        Db::startTrans();
+                        $this->pay($job, $data["order"]);
+                        Db::rollback();
                         throw new \DomainException("no");
                     }
+                    Db::transaction(function () use ($job, $data, $how) {
+                        $this->pay($job, $data["order"]);
+                        $how === "throws inside" && throw new \DomainException("no");
+                        $how === "cannot commit" && Db::execute("INSERT INTO paid (of) VALUES (99)");
+                        $how === "retries" && throw new \Duly\Retry(after: 60);
+                        $how === "exits inside" && exit(3);
+                    });
+                    $how === "exits" && exit(3);
+                    while ($how === "hangs") {
+                        usleep(1000);
+                    }
+                    $how === "fills the memory" && ini_set("memory_limit", "48M");
+                    $all = [];
+                    while ($how === "fills the memory") {
+                        $all[] = str_repeat("x", 64);
+                    }
+                }
+                private function pay(\think\queue\Job $job, int $order): void
+                {
+                    Db::table("orders")->insert(["id" => $order]);
+                    $job->delete();
+                    note(json_encode([$job->isDeleted(), duly()->find($job->getJobId())->state]));
                 }
             }
         ');
-        $this->app->evaluate("foreach (['commits', 'throws'] as \$order => \$how) {
-            think\\facade\\Queue::push('Pays', ['order' => \$order, 'how' => \$how]);
-        }");
-        $this->start('duly:work', '--tries=1');
-        Server::until(fn (): bool => ($this->totals()['acked'] ?? 0) === 2, 'they are not done');
-        self::assertSame(['[true,1]', '[true,1]'], $this->app->notes());
-        $rows = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->column("id"));');
-        self::assertSame('[0]', $rows);
+    }
+
+    /** @return array<string, array{string}> */
+    public static function bothWorkers(): array
+    {
+        return ["duly's" => ['duly:work'], "think-queue's" => ['queue:work']];
+    }
+
+    /** @return list<int> */
+    private function readyDelayedReserved(): array
+    {
+        $counts = $this->queue->counts();
+        return [$counts->ready, $counts->delayed, $counts->reserved];
     }
 
     /** @return array<string, array{string, string}> */

@@ -23,9 +23,12 @@ final class DulyJob extends Job implements JobContract
     private bool $isLost = false;
     /** Whether its handler runs just now, or what that has for a failure. */
     private bool $isRunning = false;
+    /** The process whose job it is. */
+    private int $owner;
 
     public function __construct(Container $container, public readonly \Duly\Job $reserved, string $connectionName)
     {
+        $this->owner = (int) getmypid();
         $this->container = $container;
         $this->connectionName = $connectionName;
         $this->queue = $reserved->queue->name;
@@ -65,7 +68,6 @@ final class DulyJob extends Job implements JobContract
 
     public function fire(): void
     {
-        $owner = getmypid();
         $this->payload();
         if ($this->fault !== null) {
             $this->fail(new \UnexpectedValueException("its data is no payload of Laravel: {$this->fault}"));
@@ -76,11 +78,17 @@ final class DulyJob extends Job implements JobContract
             parent::fire();
         } finally {
             $this->isRunning = false;
-            if (getmypid() !== $owner) {
-                $job = $this->getJobId();
-                error_log("duly: a process that the handler of job '{$job}' has forked ends: it came back");
-                exit(self::UNCAUGHT); // the job is its parent's
-            }
+            $this->endIfForked();
+        }
+    }
+
+    /** A process that the handler has forked, and that comes back from it: the job is its parent's. */
+    private function endIfForked(): void
+    {
+        if (getmypid() !== $this->owner) {
+            $job = $this->getJobId();
+            error_log("duly: a process that the handler of job '{$job}' has forked ends: it came back");
+            exit(self::UNCAUGHT);
         }
     }
 
@@ -120,6 +128,7 @@ final class DulyJob extends Job implements JobContract
             $this->fault === null && parent::failed($e);
         } finally {
             $this->isRunning = $wasRunning;
+            $this->endIfForked();
             $this->settle(fn () => $this->reserved->fail($e ?? 'its handler failed it', final: true));
         }
     }

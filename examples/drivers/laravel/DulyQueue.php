@@ -212,8 +212,7 @@ final class DulyQueue extends Queue implements QueueContract
     /** In the middle of a run this is `exit`, a fatal error or the alarm. */
     private function end(string $why): void
     {
-        if ((error_get_last()['type'] ?? 0) === E_ERROR) {
-            // It may be that all memory was used up.
+        if (str_starts_with(error_get_last()['message'] ?? '', 'Allowed memory size')) {
             ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
         }
         $this->giveUp($why, 0);

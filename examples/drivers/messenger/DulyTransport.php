@@ -203,8 +203,7 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     /** In the middle of a run this is `exit` or a fatal error. The message may do it again, so that the run counts. */
     private function end(): void
     {
-        if ((error_get_last()['type'] ?? 0) === E_ERROR) {
-            // It may be that all memory was used up.
+        if (str_starts_with(error_get_last()['message'] ?? '', 'Allowed memory size')) {
             ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
         }
         foreach ($this->out as $job) {

@@ -37,8 +37,6 @@ final class Connector extends \think\queue\Connector
     private ?Consumer $consumer = null;
     /** @var list<string> the queues of the consumer */
     private array $served = [];
-    /** @var list<string> those of its last caller */
-    private array $asked = [];
     private ?QueueWorker $worker = null;
     /** The job that its worker runs. */
     private ?Job $current = null;
@@ -133,7 +131,10 @@ final class Connector extends \think\queue\Connector
         $this->worker = $worker;
         $this->listen();
         $this->finish();
-        OpenTransactions::end($this->app, static fn (): string => 'the last job');
+        // What the program did between two jobs, such as a listener of events: those of jobs are ended by the jobs.
+        if ($worker->isLoop && !$worker->isInner) {
+            OpenTransactions::end($this->app, static fn (): string => 'what ran behind the last job');
+        }
         if ($worker->isLoop && function_exists('pcntl_alarm')) {
             pcntl_alarm(0); // that of the job before, which would end an idle worker
         }
@@ -164,7 +165,6 @@ final class Connector extends \think\queue\Connector
         } catch (ExceptionInterface $error) {
             // It is over for this one, as by a wrong password. The next call makes another.
             $this->consumer = null;
-            $this->served = [];
             throw $error;
         }
         $this->report($consumer, $job === null);
@@ -173,15 +173,10 @@ final class Connector extends \think\queue\Connector
 
     private function consumer(QueueWorker $worker): Consumer
     {
-        $queues = $worker->queues;
-        if ($this->consumer !== null && $queues === $this->asked) {
-            return $this->consumer; // as for nearly every job
-        }
-        $this->asked = $queues;
-        $missing = array_diff($queues, $this->served);
-        if ($this->consumer === null || $missing !== []) {
+        // The same for nearly every job.
+        if ($this->consumer === null || $worker->queues !== $this->served) {
             $this->consumer?->close(self::FAREWELL_S);
-            $this->served = [...$this->served, ...array_values($missing)];
+            $this->served = $worker->queues;
             $options = array_filter([
                 'lease' => $this->settings['lease'] ?? null,
                 'timeout' => self::behindTheAlarm($worker) ?? $this->settings['timeout'] ?? null,
@@ -338,19 +333,18 @@ final class Connector extends \think\queue\Connector
         $this->current = null;
         try {
             try {
-                if ($job?->isUnsettled() === true) {
+                if ($job?->endsWithProcess() === false) {
                     // It is not given back like one that nobody has run: it may end the next process, too.
                     $job->failFor($why, 0.0);
                 }
             } catch (LeaseLostException) {
-                // It runs elsewhere, its time was over for duly, too, or this is a process that its handler has forked.
+                // It runs elsewhere, or its time was over for duly, too.
             }
             $this->consumer?->close(self::FAREWELL_S); // it may still have to say so
         } catch (\Throwable $error) {
             $this->app->log->record("duly: the worker ends: {$error->getMessage()}", 'error');
         }
         $this->consumer = null;
-        $this->served = [];
     }
 
     private function report(Consumer $consumer, bool $isIdle): void

@@ -26,9 +26,10 @@ final class Delay
     /** @return array<string, mixed> the argument of `Duly\Queue::push` that says the same, by the server's clock */
     public static function option(mixed $delay): array
     {
+        $now = new \DateTimeImmutable();
         return match (true) {
             $delay instanceof \DateTimeInterface => ['at' => $delay],
-            $delay instanceof \DateInterval && $delay->invert === 0 => ['delay' => $delay],
+            $delay instanceof \DateInterval && $now->add($delay) > $now => ['delay' => $delay],
             default => ['delay' => self::seconds($delay)],
         };
     }

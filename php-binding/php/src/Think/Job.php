@@ -28,8 +28,12 @@ final class Job extends \think\queue\Job
     private bool $isInterrupted = false;
     /** Whether its handler, or what that has for a failure, runs just now. */
     private bool $isRunning = false;
-    /** Whether it was deleted within a transaction: it is done when its handler has returned and left none open. */
+    /** Whether it was deleted within a transaction: the end of its run decides whether that holds. */
     private bool $isDoneAtEnd = false;
+    /** Why it fails for good, as soon as think-queue has said that. */
+    private ?\Throwable $failure = null;
+    /** The process whose job it is. */
+    private int $owner;
     /** Whether a handler runs it by a worker of its own: transactions that were open before are that handler's. */
     private bool $isInner;
     /** @var array<string, mixed> */
@@ -52,6 +56,7 @@ final class Job extends \think\queue\Job
         $this->isOfThinkQueue = Payload::isOf($data, $reserved);
         $this->payload = Payload::decoded($data, $reserved);
         $this->isInner = OpenTransactions::areThere($app);
+        $this->owner = (int) getmypid();
     }
 
     /**
@@ -79,8 +84,8 @@ final class Job extends \think\queue\Job
     }
 
     /**
-     * The job is done; within a transaction of the database, when its handler has returned. think-queue deletes a
-     * failed job, too, just before it tells why: that waits for the reason.
+     * The job is done; within a transaction of the database, when its run has ended (see `decide`). think-queue deletes
+     * a failed job, too, just before it tells why: that waits for the reason.
      */
     public function delete(): void
     {
@@ -88,11 +93,8 @@ final class Job extends \think\queue\Job
         if ($this->hasFailed()) {
             return;
         }
-        if ($this->isRunning && OpenTransactions::areThere($this->app)) {
-            $this->isDoneAtEnd = true;
-        } else {
-            $this->reserved->ack();
-        }
+        $this->isDoneAtEnd = $this->isRunning && OpenTransactions::areThere($this->app);
+        $this->isDoneAtEnd || $this->reserved->ack();
     }
 
     /** @param \Throwable $e */
@@ -100,10 +102,12 @@ final class Job extends \think\queue\Job
     {
         $wasRunning = $this->isRunning;
         $this->isRunning = true;
+        $this->failure = $e;
         try {
             parent::failed($e);
         } finally {
             $this->isRunning = $wasRunning;
+            $this->isForked() && $this->endForked();
             // Or think-queue's row of the failure would be rolled back with what the hook left open.
             $this->endTransactions();
             $this->reserved->fail($e, final: true);
@@ -158,7 +162,6 @@ final class Job extends \think\queue\Job
      */
     public function fire(): void
     {
-        $owner = getmypid();
         $hasReturned = $leftOpen = false;
         $this->isRunning = true;
         try {
@@ -186,20 +189,42 @@ final class Job extends \think\queue\Job
             throw $interrupted;
         } finally {
             $this->isRunning = false;
-            if (getmypid() !== $owner) {
-                $this->endForked();
-            }
+            $this->isForked() && $this->endForked();
             // Now, or what think-queue writes about the failure would be rolled back with what the handler left open.
             $leftOpen = $this->endTransactions();
-            if ($this->isDoneAtEnd && $leftOpen) {
-                $this->deleted = false;
-            } elseif ($this->isDoneAtEnd && !$this->isInterrupted) {
-                $this->reserved->ack();
-            }
-            $this->isDoneAtEnd = false;
+            $this->decide($hasReturned && !$leftOpen);
         }
         if ($leftOpen && $hasReturned && !$this->reserved->settled) {
             throw new \LogicException('the handler has left a transaction open, which is rolled back');
+        }
+    }
+
+    /**
+     * Its process ends, perhaps in the middle of its run. Gives whether duly knows what becomes of it; else the run has
+     * failed.
+     */
+    public function endsWithProcess(): bool
+    {
+        if ($this->isForked()) {
+            return true;
+        }
+        $this->decide(!OpenTransactions::areThere($this->app));
+        if ($this->failure !== null && !$this->reserved->settled) {
+            $this->reserved->fail($this->failure, final: true);
+        }
+        return $this->reserved->settled;
+    }
+
+    /**
+     * Whether a delete within a transaction holds: if its handler has returned and left none open, or its process ends
+     * behind the commit. Nobody says whether another transaction was committed or rolled back.
+     */
+    private function decide(bool $isDone): void
+    {
+        if ($this->isDoneAtEnd) {
+            $this->isDoneAtEnd = false;
+            $this->deleted = $isDone;
+            $isDone && $this->reserved->ack();
         }
     }
 
@@ -207,6 +232,11 @@ final class Job extends \think\queue\Job
     {
         return !$this->isRunning && !$this->isInner
             && OpenTransactions::end($this->app, fn (): string => Failures::job($this->reserved));
+    }
+
+    private function isForked(): bool
+    {
+        return getmypid() !== $this->owner;
     }
 
     /** A process that the handler has forked, and that comes back from it: the job is its parent's. */
@@ -218,13 +248,14 @@ final class Job extends \think\queue\Job
     }
 
     /**
-     * What is no number would end each worker, which gives it to its alarm before it runs the job.
+     * What is no whole number would end each worker, which gives it to its alarm before it runs the job.
      *
      * @return int|null seconds
      */
     public function timeout()
     {
-        return $this->hasTimeout() ? parent::timeout() : null;
+        $timeout = $this->hasTimeout() ? parent::timeout() : null;
+        return $timeout === null ? null : (int) ceil((float) $timeout);
     }
 
     private function hasTimeout(): bool

@@ -20,6 +20,8 @@ final class Jobs
 {
     private ?\think\queue\Worker $queueWorker = null;
     private RestartOn $restartOn;
+    /** The job of think-queue that runs. */
+    private ?Job $current = null;
     /** This process; in one that a handler forks, nothing is done to what they share. */
     private int $owner;
 
@@ -32,6 +34,7 @@ final class Jobs
         $this->restartOn = new RestartOn();
         $this->restartOn->add($settings['restart_on'] ?? []);
         $this->owner = (int) getmypid();
+        register_shutdown_function($this->endWithProcess(...)); // before that of the worker
     }
 
     /** The handler of all names. */
@@ -129,9 +132,20 @@ final class Jobs
         return [$handler, $method];
     }
 
+    /** The process ends, perhaps in the middle of a run: what the job cannot say itself, the worker decides. */
+    private function endWithProcess(): void
+    {
+        try {
+            $this->current?->endsWithProcess();
+        } catch (\Throwable) {
+            // Its lease is lost, or the server is away: the worker says so.
+        }
+    }
+
     private function runOfThinkQueue(\Duly\Job $reserved): void
     {
         $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly');
+        $this->current = $job;
         try {
             ['tries' => $tries, 'delay' => $delay] = $this->settings + ['tries' => 0, 'delay' => 0];
             $this->queueWorker()->process($job->getConnection(), $job, $tries, $delay);
@@ -144,6 +158,8 @@ final class Jobs
             // What becomes of the job is decided.
             $this->app->make(Handle::class)->report($thrown);
             $this->endIfNecessary($thrown);
+        } finally {
+            $this->current = null;
         }
         Unsettled::settle($this->app, $job, $this->settings);
     }

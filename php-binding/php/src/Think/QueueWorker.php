@@ -21,6 +21,8 @@ final class QueueWorker
     /** How often the cache is asked for `queue:restart`, in seconds. */
     private const ASKS_EVERY_S = 1.0;
 
+    /** Whether it began within a transaction, which is then its caller's. */
+    public readonly bool $isInner;
     private mixed $restart;
     private float $askedAt;
 
@@ -36,6 +38,7 @@ final class QueueWorker
         public readonly bool $isLoop,
         private App $app,
     ) {
+        $this->isInner = OpenTransactions::areThere($app);
         $this->restart = $this->restartAsked();
         $this->askedAt = microtime(true);
     }
@@ -49,10 +52,9 @@ final class QueueWorker
         if (!$worker instanceof Worker || $caller['function'] !== 'getNextJob') {
             return null; // such as a handler that takes a job itself
         }
-        if ($known?->worker === $worker) {
-            return $known;
+        if ($known?->worker === $worker && $known->isLoop) {
+            return $known; // what was given to its loop is read once
         }
-        // What was given to its loop is read once.
         foreach (debug_backtrace(DEBUG_BACKTRACE_PROVIDE_OBJECT, self::FRAMES) as $frame) {
             $isWorker = ($frame['object'] ?? null) === $worker;
             if (!$isWorker || !in_array($frame['function'], ['daemon', 'runNextJob'], true)) {

@@ -51,6 +51,8 @@ final class Transactions
         $this->refuseOthers($database);
         $this->open[] = [$database, []];
         $ours = array_key_last($this->open);
+        $depth = count($this->of($database));
+        $isOver = false;
         try {
             $result = $database->transaction(function (mixed ...$given) use ($run, $database): mixed {
                 $result = $run(...$given);
@@ -58,9 +60,14 @@ final class Transactions
                 return $result;
             });
             $calls = $this->open[$ours][1];
+            $isOver = true;
+        } catch (\Throwable $thrown) {
+            $isOver = true; // think-orm has rolled it back
+            throw $thrown;
         } finally {
-            // Also if this runs in a Fiber that is destroyed.
             unset($this->open[$ours]);
+            // In a Fiber that is destroyed nothing is caught: neither here nor in think-orm.
+            $isOver || self::rollBack($database, $depth);
         }
         $around = $this->of($database);
         $outer = array_key_last($around);
@@ -84,12 +91,18 @@ final class Transactions
         if ($depth === $ours && OpenTransactions::isBegun($database)) {
             return;
         }
-        for ($left = $depth; $left > $ours; $left--) {
-            $database->rollback();
-        }
+        self::rollBack($database, $ours + 1);
         throw new \LogicException('duly()->transaction(): ' . ($depth > $ours
             ? 'what ran in it has begun another transaction and not ended it; all is rolled back'
             : 'what ran in it has ended the transaction, which is to be left to duly()->transaction()'));
+    }
+
+    /** The transactions of this depth and those in them. */
+    private static function rollBack(object $database, int $depth): void
+    {
+        while ($database instanceof PDOConnection && OpenTransactions::depth($database) >= $depth) {
+            $database->rollback();
+        }
     }
 
     /** One that was begun otherwise: what waits for one of ours would be called though that is rolled back. */
