@@ -1,0 +1,310 @@
+"""Exceptions that a library sets in a worker's thread (`PyThreadState_SetAsyncExc`) and that come late, at any line.
+
+What ran is what was acked: no job is acked that did not run, and none that ran is charged or runs again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import ctypes
+import os
+import random
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import duly
+import duly._runs
+import duly._threads
+import pytest
+from support import empty, running, until
+
+
+class LateError(Exception):
+    """As it comes late."""
+
+
+def raise_in(thread: int) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(LateError))
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (duly._runs, duly._threads):
+        monkeypatch.setattr(module, "PAUSE_S", 0.0)
+
+
+class Heard(duly.Middleware):
+    """Notes what hooks hear of."""
+
+    def __init__(self) -> None:
+        self.after_ran: list[object] = []
+        self.failing: list[object] = []
+        self.failed: list[object] = []
+
+    def before(self, job: duly.Job) -> None:
+        pass
+
+    def after(self, job: duly.Job) -> None:
+        self.after_ran.append(job.data)
+
+    def on_failure(self, job: duly.Job, failure: duly.Failure) -> None:
+        self.failing.append((job.data, type(failure.raised)))
+
+    def on_failed(self, job: duly.Job, error: str) -> None:  # noqa: ARG002
+        self.failed.append(job.data)
+
+
+class At:
+    """Raises in a thread of the worker at the n-th instruction of duly's that follows; from a handler."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.places: list[str] = []
+
+    def arm(self, number: int) -> None:
+        self.left = number
+        frame = sys._getframe(1)
+        while frame.f_back is not None:
+            frame = frame.f_back
+            if self._trace(frame, "call", None) is not None:
+                frame.f_trace = self._trace
+        sys.settrace(self._trace)
+
+    def disarm(self) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, _given: object) -> Any:
+        code = frame.f_code
+        if code.co_filename not in (duly._threads.__file__, duly._runs.__file__):
+            return None
+        # Its first instruction cannot be guarded by itself, and by nobody: nothing was set before it.
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        if event == "opcode":
+            self.left -= 1
+            if self.left < 0:
+                self.places.append(f"{code.co_name}:{frame.f_lineno}")
+                raise LateError
+        return self._trace
+
+
+MOST = 700
+"""More than there are instructions from one handler to the next."""
+
+
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize("raised", [None, ValueError, duly.Release], ids=["works", "raises", "releases"])
+@pytest.mark.parametrize("hooks", [False, True], ids=["quick", "hooks"])
+def test_at_whatever_instruction_it_comes_what_ran_is_what_was_acked(
+    hooks: bool, raised: type[BaseException] | None, client: duly.Client, queue: duly.Queue
+) -> None:
+    at, heard, ran = At(), Heard(), collections.Counter[object]()
+    worker = duly.Worker(client, ["q"], middleware=[heard] if hooks else [])
+
+    @worker.on(None)
+    def handle(job: duly.Job) -> None:
+        at.disarm()
+        ran[job.data] += 1
+        error = None if raised is None or ran[job.data] > 1 else raised()
+        at.arm(job.data)
+        if error is not None:
+            raise error
+
+    queue.push_many(duly.NewJob(number, max_retries=0) for number in range(MOST))
+    with running(worker) as reports:
+        until(lambda: empty(queue), "jobs are left")
+    report = reports[0]
+    failed = sorted(view.data for view in queue.peek("failed", limit=1000))
+    assert len(at.places) > 200, at.places
+    assert at.left > 0  # they do not reach further
+    if raised is ValueError:
+        assert ran.keys() <= set(failed)
+        assert report.acked == 0
+    else:
+        assert not ran.keys() & set(failed)
+        assert report.acked == len(ran)
+    # Without a run a job fails only where hooks before it have begun: they hear of it.
+    assert sorted({*ran, *failed}) == list(range(MOST))
+    assert (len(ran) == MOST) or hooks
+    runs = 2 if raised is duly.Release else 1
+    assert set(ran.values()) == {runs}
+    assert report.released == (len(ran) if runs == 2 else 0)
+    if hooks:
+        assert set(heard.after_ran) <= set(ran) - set(failed)
+        assert len(heard.after_ran) == len(set(heard.after_ran))
+        assert {data for data, _ in heard.failing} <= set(failed)
+        assert len(heard.failing) == len({data for data, _ in heard.failing})
+
+
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize("concurrency", [1, 2])
+@pytest.mark.parametrize("hooks", [False, True], ids=["quick", "hooks"])
+def test_many_at_random_moments_cost_no_job_and_no_thread(
+    hooks: bool, concurrency: int, client: duly.Client, queue: duly.Queue
+) -> None:
+    seed = int(os.environ.get("DULY_SEED", "7"))
+    ran: list[duly.Job] = []
+    heard: list[duly.Job] = []
+    # No code of Python's, so that none comes within a handler or a hook.
+    notes: Any = type("Notes", (duly.Middleware,), {"before": str, "after": heard.append})()
+    worker = duly.Worker(client, ["q"], concurrency=concurrency, middleware=[notes] if hooks else [])
+    worker.on(None, ran.append)
+    pushed = 0
+    chance = random.Random(seed)
+    with running(worker) as reports:
+        until(lambda: sum(one.name.startswith("duly-worker-") for one in threading.enumerate()) > concurrency, "start")
+        threads = {one.name: one for one in threading.enumerate() if one.name[len("duly-worker-") :].isdecimal()}
+        assert len(threads) == concurrency
+        ends = time.monotonic() + 2
+        while time.monotonic() < ends:
+            number = chance.randrange(8)
+            queue.push_many(duly.NewJob(pushed + one, max_retries=0) for one in range(number))
+            pushed += number
+            for _ in range(chance.randrange(6)):
+                for one in threads.values():
+                    assert one.ident is not None
+                    raise_in(one.ident)
+                time.sleep(chance.random() * 0.0005)
+        until(lambda: empty(queue), f"jobs are left: seed {seed}")
+        assert all(one.is_alive() for one in threads.values())
+    failed = [view.data for view in queue.peek("failed", limit=1000)]
+    assert sorted([job.data for job in ran] + failed) == list(range(pushed)), f"seed {seed}"
+    assert (reports[0].acked, reports[0].failed) == (len(ran), len(failed))
+    assert hooks or not failed
+    assert {job.id for job in heard} <= {job.id for job in ran}
+    assert len(heard) == len({job.id for job in heard})
+
+
+def in_wait(thread: int) -> bool:
+    return sys._current_frames()[thread].f_code.co_name == "_serve"
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("hooks", [False, True], ids=["quick", "hooks"])
+def test_one_that_comes_while_the_thread_waits_costs_the_next_job_nothing(
+    hooks: bool, raises: bool, client: duly.Client, queue: duly.Queue
+) -> None:
+    heard, ran, threads = Heard(), [], []
+    worker = duly.Worker(client, ["q"], middleware=[heard] if hooks else [])
+
+    @worker.on(None)
+    def handle(job: duly.Job) -> None:
+        threads.append(threading.get_ident())
+        ran.append(job.data)
+        if raises and job.data == "first":
+            raise ValueError
+
+    queue.push("first", max_retries=0)
+    with running(worker) as reports:
+        for data in ("second", "third"):
+            until(lambda: threads and empty(queue) and in_wait(threads[-1]), "the thread does not wait")
+            raise_in(threads[-1])
+            queue.push(data, max_retries=0)
+            until(lambda: ran[-1] == data, "it did not run")  # noqa: B023
+        until(lambda: empty(queue), "jobs are left")
+    assert ran == ["first", "second", "third"]
+    assert (reports[0].acked, reports[0].failed) == ((2, 1) if raises else (3, 0))
+    if hooks:
+        assert heard.failing == ([("first", ValueError)] if raises else [])
+        assert heard.failed == (["first"] if raises else [])
+        assert heard.after_ran == ran[1 if raises else 0 :]
+
+
+def test_a_second_one_while_the_first_is_logged_ends_no_thread(client: duly.Client, queue: duly.Queue) -> None:
+    threads: list[int] = []
+    worker = duly.Worker(client, ["q"])
+    worker.on(None, lambda _job: threads.append(threading.get_ident()))
+    queue.push(0)
+
+    def pauses() -> bool:
+        return sys._current_frames()[threads[0]].f_code.co_name == "_thread"
+
+    with running(worker) as reports:
+        until(lambda: threads and empty(queue) and in_wait(threads[0]), "the thread does not wait")
+        raise_in(threads[0])
+        queue.push(1)
+        until(pauses, "the first one was not raised")
+        raise_in(threads[0])
+        for number in range(2, 5):
+            queue.push(number)
+        until(lambda: empty(queue), "jobs are left")
+    assert (len(threads), reports[0].acked) == (5, 5)
+    assert len(set(threads)) == 1
+
+
+@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.parametrize("hooks", [False, True])
+def test_what_runs_on_the_event_loop_is_what_was_acked(
+    hooks: bool, client: duly.Client, queue: duly.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes behind the end of a coroutine, where its run is ended, and in what begins the next one."""
+    heard, ran = Heard(), collections.Counter[object]()
+    worker = duly.Worker(client, ["q"], concurrency=2, middleware=[heard] if hooks else [])
+    chance = random.Random(7)
+
+    def late(call: Callable[..., Any]) -> Callable[..., Any]:
+        def raises(*given: Any, **more: Any) -> Any:
+            when = chance.randrange(6)
+            if when == 0:
+                raise LateError
+            result = call(*given, **more)
+            if when == 1:
+                raise LateError
+            return result
+
+        return raises
+
+    from duly import _event_loop
+
+    for name in ("_go_on", "_start", "_begin_handed", "_end_run", "_ended"):
+        monkeypatch.setattr(_event_loop.EventLoop, name, late(getattr(_event_loop.EventLoop, name)))
+    for name in ("end", "settle", "worked"):
+        monkeypatch.setattr(duly._runs.Runs, name, late(getattr(duly._runs.Runs, name)))
+    monkeypatch.setattr(_event_loop, "PAUSE_S", 0.0)
+
+    @worker.on(None)
+    async def handle(job: duly.Job) -> None:
+        await asyncio.sleep(0)
+        ran[job.data] += 1
+
+    queue.push_many(duly.NewJob(number, max_retries=0) for number in range(200))
+    with running(worker) as reports:
+        until(lambda: empty(queue), "jobs are left")
+    assert reports[0].acked == 200
+    assert sorted(ran) == list(range(200))
+    assert set(ran.values()) == {1}
+    assert heard.failing == heard.failed == []
+    assert len(heard.after_ran) == len(set(heard.after_ran))
+
+
+def test_one_that_comes_while_on_failed_is_waited_for_ends_its_thread_not(
+    client: duly.Client, queue: duly.Queue
+) -> None:
+    """As the hook of a job that failed elsewhere runs in a thread of its own."""
+    told: list[object] = []
+    threads: list[int] = []
+
+    class Hears(duly.Middleware):
+        def on_failed(self, job: duly.Job, error: str) -> None:  # noqa: ARG002
+            threads.append(threading.get_ident())
+            told.append(job.data)
+
+    worker = duly.Worker(client, ["q"], middleware=[Hears()])
+    worker.on("other", lambda _job: None)
+    with running(worker):
+        for number in range(3):
+            if threads:
+                until(
+                    lambda: sys._current_frames()[threads[0]].f_code.co_name in ("_call_hooks", "_run"), "no wait"
+                )
+                raise_in(threads[0])
+            queue.push(number, max_retries=0)
+            assert queue.reserve(lease=0.001) is not None
+            until(lambda: number in told, "a job was not heard of")  # noqa: B023
+    assert set(told) == {0, 1, 2}
+    assert len(set(threads)) == 1
