@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import ctypes
+import logging
 import os
 import random
 import sys
@@ -38,12 +39,19 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PAUSE_S", 0.0)
 
 
+@pytest.fixture
+def no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """An exception that comes within `logging` may leave one of its locks held, in Python before 3.13."""
+    caplog.set_level(logging.CRITICAL, "duly.worker")
+    assert not logging.getLogger("duly.worker").isEnabledFor(logging.ERROR)
+
+
 class Heard(duly.Middleware):
     """Notes what hooks hear of."""
 
     def __init__(self) -> None:
         self.after_ran: list[object] = []
-        self.failing: list[object] = []
+        self.failing: list[tuple[object, type[BaseException]]] = []
         self.failed: list[object] = []
 
     def before(self, job: duly.Job) -> None:
@@ -60,14 +68,15 @@ class Heard(duly.Middleware):
 
 
 class At:
-    """Raises in a thread of the worker at the n-th instruction of duly's that follows; from a handler."""
+    """Raises in a thread of the worker, at the n-th instruction of duly's that follows a handler."""
 
     def __init__(self) -> None:
+        self.number = 0
         self.left = 0
-        self.places: list[str] = []
+        self.functions: dict[int, str] = {}
 
     def arm(self, number: int) -> None:
-        self.left = number
+        self.number = self.left = number
         frame = sys._getframe(1)
         while frame.f_back is not None:
             frame = frame.f_back
@@ -82,18 +91,17 @@ class At:
         code = frame.f_code
         if code.co_filename not in (duly._threads.__file__, duly._runs.__file__):
             return None
-        # Its first instruction cannot be guarded by itself, and by nobody: nothing was set before it.
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
         if event == "opcode":
             self.left -= 1
             if self.left < 0:
-                self.places.append(f"{code.co_name}:{frame.f_lineno}")
+                self.functions[self.number] = code.co_name
                 raise LateError
         return self._trace
 
 
-MOST = 700
+MOST = 800
 """More than there are instructions from one handler to the next."""
 
 
@@ -103,7 +111,7 @@ MOST = 700
 def test_at_whatever_instruction_it_comes_what_ran_is_what_was_acked(
     hooks: bool, raised: type[BaseException] | None, client: duly.Client, queue: duly.Queue
 ) -> None:
-    at, heard, ran = At(), Heard(), collections.Counter[object]()
+    at, heard, ran = At(), Heard(), collections.Counter[int]()
     worker = duly.Worker(client, ["q"], middleware=[heard] if hooks else [])
 
     @worker.on(None)
@@ -119,29 +127,30 @@ def test_at_whatever_instruction_it_comes_what_ran_is_what_was_acked(
     with running(worker) as reports:
         until(lambda: empty(queue), "jobs are left")
     report = reports[0]
-    failed = sorted(view.data for view in queue.peek("failed", limit=1000))
-    assert len(at.places) > 200, at.places
-    assert at.left > 0  # they do not reach further
-    if raised is ValueError:
-        assert ran.keys() <= set(failed)
-        assert report.acked == 0
-    else:
-        assert not ran.keys() & set(failed)
-        assert report.acked == len(ran)
-    # Without a run a job fails only where hooks before it have begun: they hear of it.
-    assert sorted({*ran, *failed}) == list(range(MOST))
-    assert (len(ran) == MOST) or hooks
-    runs = 2 if raised is duly.Release else 1
-    assert set(ran.values()) == {runs}
-    assert report.released == (len(ran) if runs == 2 else 0)
-    if hooks:
-        assert set(heard.after_ran) <= set(ran) - set(failed)
-        assert len(heard.after_ran) == len(set(heard.after_ran))
-        assert {data for data, _ in heard.failing} <= set(failed)
-        assert len(heard.failing) == len({data for data, _ in heard.failing})
+    failed = {view.data for view in queue.peek("failed", limit=1000)}
+    assert 60 < len(at.functions) < MOST
+    assert (report.acked, report.failed) == (MOST - len(failed), len(failed))
+    # Before a handler has begun it costs its job an attempt only if hooks before it have begun.
+    assert {*ran, *failed} == set(range(MOST))
+    if not hooks:
+        assert ran.keys() == set(range(MOST))
+    if raised is None:
+        assert not ran.keys() & failed
+        assert set(ran.values()) == {1}
+    elif raised is ValueError:
+        assert failed == set(range(MOST))
+        assert set(ran.values()) == {1}
+    elif not hooks:
+        # Until what the handler raised is known. Python calls nothing there, and from 3.11 on it raises only at calls.
+        assert {at.functions[number] for number in ran.keys() & failed} <= {"_go_on"}
+        assert all(times == (1 if number in failed else 2) for number, times in ran.items())
+    assert len(heard.after_ran) == len(set(heard.after_ran))
+    assert not set(heard.after_ran) & failed
+    assert len(heard.failing) == len({data for data, _ in heard.failing})
+    assert {data for data, _ in heard.failing} <= failed
 
 
-@pytest.mark.usefixtures("no_pauses")
+@pytest.mark.usefixtures("no_pauses", "no_log")
 @pytest.mark.parametrize("concurrency", [1, 2])
 @pytest.mark.parametrize("hooks", [False, True], ids=["quick", "hooks"])
 def test_many_at_random_moments_cost_no_job_and_no_thread(
@@ -151,7 +160,7 @@ def test_many_at_random_moments_cost_no_job_and_no_thread(
     ran: list[duly.Job] = []
     heard: list[duly.Job] = []
     # No code of Python's, so that none comes within a handler or a hook.
-    notes: Any = type("Notes", (duly.Middleware,), {"before": str, "after": heard.append})()
+    notes: Any = type("Notes", (duly.Middleware,), {"before": ran.count, "after": heard.append})()
     worker = duly.Worker(client, ["q"], concurrency=concurrency, middleware=[notes] if hooks else [])
     worker.on(None, ran.append)
     pushed = 0
@@ -206,7 +215,7 @@ def test_one_that_comes_while_the_thread_waits_costs_the_next_job_nothing(
             raise_in(threads[-1])
             queue.push(data, max_retries=0)
             until(lambda: ran[-1] == data, "it did not run")  # noqa: B023
-        until(lambda: empty(queue), "jobs are left")
+        until(lambda: empty(queue), "jobs are left", 20)
     assert ran == ["first", "second", "third"]
     assert (reports[0].acked, reports[0].failed) == ((2, 1) if raises else (3, 0))
     if hooks:
@@ -222,7 +231,7 @@ def test_a_second_one_while_the_first_is_logged_ends_no_thread(client: duly.Clie
     queue.push(0)
 
     def pauses() -> bool:
-        return sys._current_frames()[threads[0]].f_code.co_name == "_thread"
+        return sys._current_frames()[threads[0]].f_code.co_name == "_go_on"
 
     with running(worker) as reports:
         until(lambda: threads and empty(queue) and in_wait(threads[0]), "the thread does not wait")
@@ -232,7 +241,7 @@ def test_a_second_one_while_the_first_is_logged_ends_no_thread(client: duly.Clie
         raise_in(threads[0])
         for number in range(2, 5):
             queue.push(number)
-        until(lambda: empty(queue), "jobs are left")
+        until(lambda: empty(queue), "jobs are left", 20)
     assert (len(threads), reports[0].acked) == (5, 5)
     assert len(set(threads)) == 1
 
@@ -243,7 +252,7 @@ def test_what_runs_on_the_event_loop_is_what_was_acked(
     hooks: bool, client: duly.Client, queue: duly.Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes behind the end of a coroutine, where its run is ended, and in what begins the next one."""
-    heard, ran = Heard(), collections.Counter[object]()
+    heard, ran = Heard(), collections.Counter[int]()
     worker = duly.Worker(client, ["q"], concurrency=2, middleware=[heard] if hooks else [])
     chance = random.Random(7)
 
@@ -274,7 +283,7 @@ def test_what_runs_on_the_event_loop_is_what_was_acked(
 
     queue.push_many(duly.NewJob(number, max_retries=0) for number in range(200))
     with running(worker) as reports:
-        until(lambda: empty(queue), "jobs are left")
+        until(lambda: empty(queue), "jobs are left", 20)
     assert reports[0].acked == 200
     assert sorted(ran) == list(range(200))
     assert set(ran.values()) == {1}
@@ -282,7 +291,7 @@ def test_what_runs_on_the_event_loop_is_what_was_acked(
     assert len(heard.after_ran) == len(set(heard.after_ran))
 
 
-def test_one_that_comes_while_on_failed_is_waited_for_ends_its_thread_not(
+def test_one_that_comes_while_on_failed_is_waited_for_does_not_end_its_thread(
     client: duly.Client, queue: duly.Queue
 ) -> None:
     """As the hook of a job that failed elsewhere runs in a thread of its own."""
@@ -294,17 +303,22 @@ def test_one_that_comes_while_on_failed_is_waited_for_ends_its_thread_not(
             threads.append(threading.get_ident())
             told.append(job.data)
 
+    def waits() -> bool:
+        return sys._current_frames()[threads[0]].f_code.co_name in ("_call_hooks", "_go_on")
+
     worker = duly.Worker(client, ["q"], middleware=[Hears()])
-    worker.on("other", lambda _job: None)
+
+    @worker.on(None)
+    def handle(_job: duly.Job) -> None:
+        while True:
+            time.sleep(0.001)
+
     with running(worker):
         for number in range(3):
             if threads:
-                until(
-                    lambda: sys._current_frames()[threads[0]].f_code.co_name in ("_call_hooks", "_run"), "no wait"
-                )
+                until(waits, "it does not wait")
                 raise_in(threads[0])
-            queue.push(number, max_retries=0)
-            assert queue.reserve(lease=0.001) is not None
+            queue.push(number, max_retries=0, timeout=0.02)
             until(lambda: number in told, "a job was not heard of")  # noqa: B023
     assert set(told) == {0, 1, 2}
     assert len(set(threads)) == 1

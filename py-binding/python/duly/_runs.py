@@ -112,15 +112,20 @@ def until_it_returns(step: Callable[[], None], who: str, logger: logging.Logger 
     """Call it until it returns, whatever is raised in it or here: of the program's code, or late by another thread."""
     while True:
         try:
-            while True:
-                try:
-                    step()
-                    return
-                except BaseException as error:  # noqa: BLE001 - its thread must not end
-                    log_safely(logging.ERROR, "%s goes on after %s", who, brief(error), logger=logger)
-                    time.sleep(PAUSE_S)
-        except BaseException:  # noqa: BLE001 - raised in these lines
+            _go_on(step, who, logger)
+            return
+        except BaseException:  # noqa: BLE001 - raised in the lines of `_go_on`, which is busy with another one
             pass
+
+
+def _go_on(step: Callable[[], None], who: str, logger: logging.Logger) -> None:
+    while True:
+        try:
+            step()
+            return
+        except BaseException as error:  # noqa: BLE001 - its thread must not end
+            log_safely(logging.ERROR, "%s goes on after %s", who, brief(error), logger=logger)
+            time.sleep(PAUSE_S)
 
 
 def context_of(job: Job) -> Context:
@@ -236,7 +241,9 @@ class Runs:
         try:
             if isinstance(raised, Release):
                 refused = _release(job, raised)
-                if refused is None:
+                if refused is not None and not job.settled:
+                    refused = _release(job, raised)  # another thread's exception comes once
+                if refused is None or job.settled:
                     return Ending(raised.reason)
                 raised = refused
             failure = Failure(raised)

@@ -76,18 +76,22 @@ class Threads:
         seat = _Seat()
         while True:
             try:
-                while True:
-                    try:
-                        self._serve(seat)
-                        return
-                    except BaseException as error:  # noqa: BLE001 - whatever is raised, the thread goes on
-                        if seat.run is not None and seat.run.raised is None:
-                            seat.run.raised = error
-                        if not seat.knows(error):
-                            log_safely(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
-                            time.sleep(PAUSE_S)
-            except BaseException:  # noqa: BLE001 - raised in these lines
+                self._go_on(seat)
+                return
+            except BaseException:  # noqa: BLE001 - raised in the lines of `_go_on`, which is busy with another one
                 pass
+
+    def _go_on(self, seat: _Seat) -> None:
+        while True:
+            try:
+                self._serve(seat)
+                return
+            except BaseException as error:  # noqa: BLE001 - whatever is raised, the thread goes on
+                if seat.run is not None and seat.run.raised is None:
+                    seat.run.raised = error
+                if not seat.knows(error):
+                    log_safely(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
+                    time.sleep(PAUSE_S)
 
     def _serve(self, seat: _Seat) -> None:
         quick, held, loop = self._quick, seat.held, self._loop
@@ -138,9 +142,13 @@ class Threads:
         runs = self._runs
         handler = self._handlers.get(job.name, runs.no_handler)
         with runs.span(job):
-            runs.before(job)
-            run.results.extend(map(handler, (job,)))
-            check_result(job, run.results[0])
+            try:
+                runs.before(job)
+                run.results.extend(map(handler, (job,)))
+                check_result(job, run.results[0])
+            except BaseException as error:
+                run.raised = error  # before the span hears of it
+                raise
 
 
 class _Seat:
