@@ -40,8 +40,12 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def no_log(caplog: pytest.LogCaptureFixture) -> None:
-    """An exception that comes within `logging` may leave one of its locks held, in Python before 3.13."""
+def no_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that comes within `logging` may leave one of its locks held, in Python before 3.13.
+
+    One that comes in a callback of the garbage collector, as others set it, is only told of.
+    """
+    monkeypatch.setattr(sys, "unraisablehook", id)
     caplog.set_level(logging.CRITICAL, "duly.worker")
     assert not logging.getLogger("duly.worker").isEnabledFor(logging.ERROR)
 
@@ -75,8 +79,8 @@ class At:
         self.left = 0
         self.functions: dict[int, str] = {}
 
-    def arm(self, number: int) -> None:
-        self.number = self.left = number
+    def arm(self, number: int, left: int) -> None:
+        self.number, self.left = number, left
         frame = sys._getframe(1)
         while frame.f_back is not None:
             frame = frame.f_back
@@ -97,7 +101,7 @@ class At:
             self.left -= 1
             if self.left < 0:
                 self.functions[self.number] = code.co_name
-                raise LateError
+                raise LateError from None
         return self._trace
 
 
@@ -112,6 +116,10 @@ def test_at_whatever_instruction_it_comes_what_ran_is_what_was_acked(
     hooks: bool, raised: type[BaseException] | None, client: duly.Client, queue: duly.Queue
 ) -> None:
     at, heard, ran = At(), Heard(), collections.Counter[int]()
+    # What follows a handler that raises is longer: each third instruction, one of the three at random.
+    step = 1 if raised is None else 3
+    first = random.Random(os.environ.get("DULY_SEED", "7")).randrange(step)
+    jobs = MOST // step
     worker = duly.Worker(client, ["q"], middleware=[heard] if hooks else [])
 
     @worker.on(None)
@@ -119,26 +127,26 @@ def test_at_whatever_instruction_it_comes_what_ran_is_what_was_acked(
         at.disarm()
         ran[job.data] += 1
         error = None if raised is None or ran[job.data] > 1 else raised()
-        at.arm(job.data)
+        at.arm(job.data, first + step * job.data)
         if error is not None:
-            raise error
+            raise error from None
 
-    queue.push_many(duly.NewJob(number, max_retries=0) for number in range(MOST))
+    queue.push_many(duly.NewJob(number, max_retries=0) for number in range(jobs))
     with running(worker) as reports:
         until(lambda: empty(queue), "jobs are left")
     report = reports[0]
     failed = {view.data for view in queue.peek("failed", limit=1000)}
-    assert 60 < len(at.functions) < MOST
-    assert (report.acked, report.failed) == (MOST - len(failed), len(failed))
+    assert 60 < len(at.functions) < jobs
+    assert (report.acked, report.failed) == (jobs - len(failed), len(failed))
     # Before a handler has begun it costs its job an attempt only if hooks before it have begun.
-    assert {*ran, *failed} == set(range(MOST))
+    assert {*ran, *failed} == set(range(jobs))
     if not hooks:
-        assert ran.keys() == set(range(MOST))
+        assert ran.keys() == set(range(jobs))
     if raised is None:
         assert not ran.keys() & failed
         assert set(ran.values()) == {1}
     elif raised is ValueError:
-        assert failed == set(range(MOST))
+        assert failed == set(range(jobs))
         assert set(ran.values()) == {1}
     elif not hooks:
         # Until what the handler raised is known. Python calls nothing there, and from 3.11 on it raises only at calls.
@@ -215,7 +223,7 @@ def test_one_that_comes_while_the_thread_waits_costs_the_next_job_nothing(
             raise_in(threads[-1])
             queue.push(data, max_retries=0)
             until(lambda: ran[-1] == data, "it did not run")  # noqa: B023
-        until(lambda: empty(queue), "jobs are left", 20)
+        until(lambda: empty(queue), "jobs are left", 30)
     assert ran == ["first", "second", "third"]
     assert (reports[0].acked, reports[0].failed) == ((2, 1) if raises else (3, 0))
     if hooks:
@@ -241,7 +249,7 @@ def test_a_second_one_while_the_first_is_logged_ends_no_thread(client: duly.Clie
         raise_in(threads[0])
         for number in range(2, 5):
             queue.push(number)
-        until(lambda: empty(queue), "jobs are left", 20)
+        until(lambda: empty(queue), "jobs are left", 30)
     assert (len(threads), reports[0].acked) == (5, 5)
     assert len(set(threads)) == 1
 
@@ -260,10 +268,10 @@ def test_what_runs_on_the_event_loop_is_what_was_acked(
         def raises(*given: Any, **more: Any) -> Any:
             when = chance.randrange(6)
             if when == 0:
-                raise LateError
+                raise LateError from None
             result = call(*given, **more)
             if when == 1:
-                raise LateError
+                raise LateError from None
             return result
 
         return raises
@@ -283,7 +291,7 @@ def test_what_runs_on_the_event_loop_is_what_was_acked(
 
     queue.push_many(duly.NewJob(number, max_retries=0) for number in range(200))
     with running(worker) as reports:
-        until(lambda: empty(queue), "jobs are left", 20)
+        until(lambda: empty(queue), "jobs are left", 30)
     assert reports[0].acked == 200
     assert sorted(ran) == list(range(200))
     assert set(ran.values()) == {1}
