@@ -224,7 +224,7 @@ class Runs:
 
     def _store(self, job: Job, raised: BaseException, why: str) -> None:
         """Store it without the hooks, as what was raised says if that can be."""
-        with suppress(Exception):
+        with suppress(BaseException):
             if isinstance(raised, Release):
                 job.release(raised.after, reason=raised.reason)
             else:
