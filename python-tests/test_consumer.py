@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import gc
 import logging
 import selectors
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -192,6 +195,66 @@ def test_one_whose_lease_is_lost_is_told_of_and_a_callback_may_raise(
             job.ack()
         until(lambda: "on_interrupt raised" in caplog.text, "it is logged")
         assert any(record.name == "duly.consumer" and record.levelno == logging.WARNING for record in caplog.records)
+
+
+class Raises(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info is not None:
+            raise AttributeError
+        return True
+
+
+@pytest.mark.parametrize("raised", [SystemExit, asyncio.CancelledError, ValueError])
+@pytest.mark.parametrize("log_raises", [False, True])
+def test_all_are_told_of_whatever_on_interrupt_raises_for_one(
+    raised: type[BaseException], log_raises: bool, client: duly.Client, queue: duly.Queue
+) -> None:
+    told: list[object] = []
+
+    def tell(job: duly.Job, _why: str) -> None:
+        told.append(job.data)
+        if len(told) == 1:
+            raise raised
+
+    for number in range(3):
+        queue.push(number, timeout=0.02 + number / 50)
+    log, raises = logging.getLogger("duly.consumer"), Raises()
+    if log_raises:
+        log.addFilter(raises)
+    try:
+        with duly.Consumer(client, ["q"], concurrency=3, on_interrupt=tell) as consumer:
+            jobs = [take(consumer) for _ in range(3)]
+            until(lambda: len(told) == 3, "not all are told of", 10)
+            assert [job.interrupted for job in jobs] == ["timed_out"] * 3
+    finally:
+        log.removeFilter(raises)
+    assert sorted(told, key=str) == [0, 1, 2]
+
+
+def test_an_exception_that_comes_late_to_the_thread_of_on_interrupt_ends_it_not(
+    client: duly.Client, queue: duly.Queue
+) -> None:
+    """A library that on_interrupt uses sets it in this thread; it comes while that waits for the next event."""
+    told: list[object] = []
+    threads: list[int] = []
+
+    def tell(job: duly.Job, _why: str) -> None:
+        threads.append(threading.get_ident())
+        told.append(job.data)
+
+    def waits() -> bool:
+        return sys._current_frames()[threads[0]].f_code.co_name in ("_hear", "_watch")
+
+    with duly.Consumer(client, ["q"], concurrency=3, on_interrupt=tell) as consumer:
+        jobs = []
+        for number in range(3):
+            if threads:
+                until(waits, "it does not wait")
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threads[0]), ctypes.py_object(ValueError))
+            queue.push(number, timeout=0.02)
+            jobs.append(take(consumer))
+            until(lambda: len(told) == number + 1, "it is not told of", 10)  # noqa: B023
+    assert told == [0, 1, 2]
 
 
 def test_a_job_that_nobody_has_any_more_goes_back_uncounted(client: duly.Client, queue: duly.Queue) -> None:

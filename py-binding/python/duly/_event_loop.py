@@ -6,14 +6,17 @@ import asyncio
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief
-from duly._runs import about, check_result, context_of, log_safely, running
+from duly._runs import PAUSE_S, Run, about, check_result, context_of, log_safely, pass_on, running
 
 if TYPE_CHECKING:
+    from contextvars import Context
+
     from duly._core import Executor, Job
     from duly._runs import Runs
     from duly.worker import Handler
@@ -26,7 +29,7 @@ class EventLoop:
         self,
         handlers: Mapping[str | None, Handler],
         runs: Runs,
-        give_back: Callable[[Executor, Job | None], None],
+        give_back: Callable[[Executor], None],
         callers: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         """Take the coroutines by name, and what takes an executor for which there is no coroutine to run.
@@ -36,7 +39,11 @@ class EventLoop:
         self.handlers = handlers
         self._runs = runs
         self._give_back = give_back
-        self._running: dict[int, tuple[Executor, asyncio.Task[None]]] = {}
+        self.handed: deque[Executor] = deque()
+        """Executors that threads have handed over, each with a job to run here: `wake` begins it."""
+        # Those that are here, and their runs.
+        self._here: dict[int, Executor] = {}
+        self._running: dict[int, _TaskRun] = {}
         self._ending = False
         self._has_ended = False
         self._over = threading.Event()
@@ -54,25 +61,32 @@ class EventLoop:
         """Run it there, and wait for what it gives. From any other thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
-    def begin(self, executor: Executor, job: Job) -> None:
-        """Run this job. From any thread."""
-        self._loop.call_soon_threadsafe(self._begin, executor, job)
+    def runs(self, job: Job) -> bool:
+        """Tell whether this job runs here."""
+        return job.name in self.handlers and not self._loop.is_closed()
+
+    def wake(self) -> None:
+        """Begin what was handed over, once or more often. From any thread."""
+        if self._loop.is_closed():
+            self.handed.clear()
+        else:
+            self._loop.call_soon_threadsafe(self._safely, self._begin_handed)
 
     def interrupt(self, number: int) -> None:
         """Cancel what runs in this executor, if it was interrupted and has not ended meanwhile. From any thread."""
-        self._loop.call_soon_threadsafe(self._cancel, number)
+        self._loop.call_soon_threadsafe(self._safely, self._cancel, number)
 
     def end(self, seconds: float) -> None:
         """Wait so long for what runs to end, once the engine gives no more jobs."""
         if self._thread is None:
             with suppress(RuntimeError):  # it is closed
-                self._loop.call_soon_threadsafe(self._end)
+                self._loop.call_soon_threadsafe(self._safely, self._end)
                 self._over.wait(seconds)
             return
         if self._thread.ident is None:
             self._loop.close()  # the system has given no thread
             return
-        self._loop.call_soon_threadsafe(self._end)
+        self._loop.call_soon_threadsafe(self._safely, self._end)
         self._thread.join(seconds)
 
     def _main(self) -> None:
@@ -90,15 +104,23 @@ class EventLoop:
     def _run_until_ended(self) -> None:
         """Run the loop until the worker ends it: `sys.exit` in a task or callback and `loop.stop()` end it, too."""
         while not self._has_ended:
-            why = "loop.stop()"
             try:
-                self._loop.run_forever()
-            except BaseException as error:  # asyncio raises SystemExit and KeyboardInterrupt here
-                why = brief(error)
+                self._run_until_stopped()
+            except BaseException:  # raised in the lines that log another one
                 if self._loop.is_closed():
                     raise
-            if not self._has_ended:
-                log_safely(logging.ERROR, "code of a handler stopped the worker's event loop, which goes on: %s", why)
+
+    def _run_until_stopped(self) -> None:
+        why = "loop.stop()"
+        try:
+            self._loop.run_forever()
+        except BaseException as error:  # asyncio raises SystemExit and KeyboardInterrupt here
+            why = brief(error)
+            if self._loop.is_closed():
+                raise
+            self._loop.call_soon(self._safely, self._look)  # what it was about to call may be lost
+        if not self._has_ended:
+            log_safely(logging.ERROR, "code of a handler stopped the worker's event loop, which goes on: %s", why)
 
     def _stop(self) -> None:
         self._has_ended = True
@@ -106,77 +128,126 @@ class EventLoop:
         if self._thread is not None:
             self._loop.stop()
 
-    def _begin(self, executor: Executor, job: Job | None) -> None:
-        """Run the job as a task; from one job to the next the executor needs no other thread."""
-        if job is not None and executor.interrupted is not None:
-            job = executor.take()
-        handler = None if job is None else self.handlers.get(job.name)
-        if job is None or handler is None:
-            self._give_back(executor, job)
-            if self._ending and not self._running:
-                self._stop()
-            return
-        # A task of its own for each: a cancellation that comes too late must not reach the next job, and neither must
-        # the context variables.
-        task = self._task(executor, job, handler)
-        self._running[executor.number] = (executor, task)
-        task.add_done_callback(lambda task: self._ended(executor, job, task))
+    # Another thread's exception may be raised at any line, as in `Threads`: so each step may be taken again.
 
-    def _task(self, executor: Executor, job: Job, handler: Callable[[Job], Any]) -> asyncio.Task[None]:
-        run = self._run(executor, job, handler)
+    def _safely(self, step: Callable[..., None], *given: Any) -> None:
         try:
-            return self._loop.create_task(run)
+            step(*given)
+        except BaseException as error:  # noqa: BLE001 - no executor may be lost by it
+            self._loop.call_later(PAUSE_S, self._safely, self._look)
+            log_safely(logging.ERROR, "the worker's event loop goes on after %s", brief(error))
+            pass_on(error)
+
+    def _look(self) -> None:
+        """Go on with all that is here, whatever was not done."""
+        self._begin_handed()
+        for executor in list(self._here.values()):
+            self._cancel(executor.number)
+            self._go_on(executor)
+        if self._ending:
+            self._end()
+
+    def _begin_handed(self) -> None:
+        while self.handed:
+            executor = self.handed[0]
+            self._here[executor.number] = executor
+            self.handed.popleft()
+            self._go_on(executor)
+
+    def _go_on(self, executor: Executor) -> None:
+        """Run the next job as a task, if none runs; from one job to the next the executor needs no other thread."""
+        number = executor.number
+        run = self._running.get(number)
+        if run is not None and executor.job is run.job:
+            if run.task is None or not run.task.done():
+                self._start(executor, run)
+                return
+            self._end_run(executor, run, run.task)
+        job = executor.job
+        if job is None or executor.interrupted is not None:
+            job = executor.take()
+        if job is None or job.name not in self.handlers:
+            self._running.pop(number, None)
+            list(map(self._give_back, map(self._here.pop, (number,))))
+            if self._ending:
+                self._end()
+            return
+        run = self._running[number] = _TaskRun(job, context_of(job))
+        self._start(executor, run)
+
+    def _start(self, executor: Executor, run: _TaskRun) -> None:
+        # A task of its own for each: a cancellation that comes too late must not reach the next job, and neither must
+        # the context variables. A second task for a run does nothing.
+        if run.task is None:
+            run.task = self._task(executor, run)
+        if run.watched is not run.task:
+            run.task.add_done_callback(lambda task: self._safely(self._ended, executor, run, task))
+            run.watched = run.task
+
+    def _task(self, executor: Executor, run: _TaskRun) -> asyncio.Task[None]:
+        coroutine = self._run(executor, run)
+        try:
+            return self._loop.create_task(coroutine)
         except BaseException as error:  # noqa: BLE001 - a task factory of the program; nobody else would run the job
-            run.close()
+            coroutine.close()
+            job = run.job
             what = "the task factory of the worker's event loop raised, and job %s of queue %s runs without it: %s"
             log_safely(logging.ERROR, what, job.id, job.queue.name, brief(error), fields=about(job))
-            return asyncio.Task(self._run(executor, job, handler), loop=self._loop)
+            return asyncio.Task(self._run(executor, run), loop=self._loop)
 
-    async def _run(self, executor: Executor, job: Job, handler: Callable[[Job], Any]) -> None:
-        runs = self._runs
+    async def _run(self, executor: Executor, run: _TaskRun) -> None:
+        runs, job = self._runs, run.job
         running.set(job)  # a task has a context of its own
+        if next(run.todo, None) is None:
+            return
         try:
+            if run.task is None:
+                run.task = asyncio.current_task()
             with runs.span(job):
                 runs.before(job)
-                result = await handler(job)
-                check_result(job, result)
-            executor.keep(result)
+                run.results.append(await self.handlers.get(job.name, runs.no_handler)(job))
+                check_result(job, run.results[0])
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
+            run.raised = error
             if runs.is_forked:
                 os._exit(1)
-            self._fail(executor, job, error)
-        else:
-            self._end_child()
-            if executor.leave():
-                runs.worked(job)
-                self._end_child()
-            runs.settle(executor, job)
+        try:
+            runs.end(executor, run, asyncio.CancelledError)
+        finally:
+            if runs.is_forked:
+                # A process that a handler or a hook has forked: its loop would take what wakes the parent's.
+                os._exit(0)
 
-    def _end_child(self) -> None:
-        """End a process that a handler or a hook has forked: its loop would take what wakes the parent's."""
-        if self._runs.is_forked:
-            os._exit(0)
+    def _ended(self, executor: Executor, run: _TaskRun, task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # or else asyncio logs it
+        if self._running.get(executor.number) is run:
+            self._go_on(executor)
 
-    def _fail(self, executor: Executor, job: Job, error: BaseException) -> None:
-        runs, goes_on = self._runs, executor.leave()
-        ending = runs.failed(job, error) if goes_on else runs.interrupted(job, error, asyncio.CancelledError)
-        self._end_child()
-        runs.settle(executor, job, ending)
-
-    def _ended(self, executor: Executor, job: Job, task: asyncio.Task[None]) -> None:
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        del self._running[executor.number]
-        if error is not None and executor.job is not None:
-            # Cancelled before its first step, by a handler that cancels all tasks: it fails as one that has begun.
-            context_of(job).run(self._fail, executor, job, error)
-        self._begin(executor, executor.take())
+    def _end_run(self, executor: Executor, run: _TaskRun, task: asyncio.Task[None]) -> None:
+        """End a run whose task has not: it was cancelled before its first step, or another thread's exception came."""
+        if next(run.todo, None) is not None:
+            run.raised = asyncio.CancelledError() if task.cancelled() else task.exception()
+        run.context.run(self._runs.end, executor, run, asyncio.CancelledError)
 
     def _cancel(self, number: int) -> None:
-        executor, task = self._running.get(number, (None, None))
-        if executor is not None and task is not None and executor.interrupted is not None:
-            task.cancel()
+        executor, run = self._here.get(number), self._running.get(number)
+        if executor is not None and run is not None and run.task is not None and executor.interrupted is not None:
+            run.task.cancel()
 
     def _end(self) -> None:
         self._ending = True
-        if not self._running:
+        if not self._here:
             self._stop()
+
+
+class _TaskRun(Run):
+    """A run in a task."""
+
+    __slots__ = ("task", "watched")
+
+    def __init__(self, job: Job, context: Context) -> None:
+        super().__init__(job, context)
+        self.task: asyncio.Task[None] | None = None
+        self.watched: asyncio.Task[None] | None = None
+        """The task whose end is heard of."""

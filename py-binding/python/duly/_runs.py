@@ -6,8 +6,11 @@ import logging
 import os
 import sys
 import threading
+import time
 from contextlib import nullcontext, suppress
 from contextvars import Context, ContextVar, copy_context
+from functools import partial
+from operator import length_hint
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duly._failures import brief, describe, where, where_written
@@ -17,7 +20,7 @@ from duly.middleware import Failure, WrongChangeError, overridden
 from duly.outcomes import JobInterrupted, Release, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from duly._core import Executor, Job
@@ -28,6 +31,8 @@ log = logging.getLogger("duly.worker")
 running: ContextVar[Job] = ContextVar("duly_job")
 """The job of this run, in the context of the run."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+PAUSE_S = 0.2
+"""Before a thread or the event loop goes on after an error that no handler raised: it may come again at once."""
 PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 """Types of results that are no coroutine and no generator; of others that is looked at."""
 
@@ -41,33 +46,86 @@ class Ending(NamedTuple):
     """The job fails for good, and the hooks of that were called."""
 
 
+class Run:
+    """One run of a handler, and how far it is.
+
+    Another thread's exception may be raised between any two steps, and behind each call before its result is stored.
+    So what says that a step was taken is changed by the same call into C code that takes it.
+    """
+
+    __slots__ = ("context", "endings", "job", "raised", "results", "todo")
+
+    def __init__(self, job: Job, context: Context) -> None:
+        """Prepare it: nothing has begun."""
+        self.job = job
+        self.context = context
+        self.todo = iter((job,))
+        """Gives the job to the handler, or to the hooks before it."""
+        self.results: list[Any] = []
+        """What the handler returned, until the hooks behind it are called."""
+        self.raised: BaseException | None = None
+        """What was raised first. If the handler has begun and has not returned, that is why."""
+        self.endings: list[Ending | None] | None = None
+        """How it ended: None if it worked."""
+
+    @property
+    def has_begun(self) -> bool:
+        """True once the handler, or a hook before it, was called."""
+        return length_hint(self.todo) == 0
+
+
 def about(job: Job) -> dict[str, Any]:
     """Give the fields of a log record; never the data."""
     return {"queue": job.queue.name, "id": job.id, "job_name": job.name, "attempt": job.attempt}
 
 
 def log_safely(
-    level: int, what: str, *args: Any, fields: dict[str, Any] | None = None, logger: logging.Logger = log
+    level: int,
+    what: str,
+    *args: Any,
+    fields: dict[str, Any] | None = None,
+    logger: logging.Logger = log,
+    raised: BaseException | None = None,
 ) -> None:
     """Log it; what the program's own logging raises must end neither a run nor a thread of the worker."""
     # `logging.config.dictConfig`, at the start or in a job, switches off the loggers that are there already.
     logger.disabled = False
     try:
         try:
-            logger.log(level, what, *args, extra=fields, stacklevel=2)
+            logger.log(level, what, *args, extra=fields, stacklevel=2, exc_info=raised)
         except KeyError:
             # A record factory of the program sets one of the fields.
-            logger.log(level, what, *args, stacklevel=2)
+            logger.log(level, what, *args, stacklevel=2, exc_info=raised)
     except BaseException as error:  # noqa: BLE001 - filters and handlers may raise anything
-        _pass_on(error)
+        pass_on(error)
         with suppress(BaseException):
             sys.stderr.write(f"duly: {what % args} (logging it raised {brief(error)})\n")
 
 
-def _pass_on(error: BaseException) -> None:
+def pass_on(error: BaseException) -> None:
     """Raise Ctrl-C and the like on the main thread, where tests run jobs; those of a worker run on other threads."""
     if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
         raise error
+
+
+def until_it_returns(step: Callable[[], None], who: str, logger: logging.Logger = log) -> None:
+    """Call it until it returns, whatever is raised in it or here: of the program's code, or late by another thread."""
+    while True:
+        try:
+            _go_on(step, who, logger)
+            return
+        except BaseException:  # noqa: BLE001 - raised in the lines of `_go_on`, which is busy with another one
+            pass
+
+
+def _go_on(step: Callable[[], None], who: str, logger: logging.Logger) -> None:
+    while True:
+        try:
+            step()
+            return
+        except BaseException as error:  # noqa: BLE001 - its thread must not end
+            log_safely(logging.ERROR, "%s goes on after %s", who, brief(error), logger=logger)
+            time.sleep(PAUSE_S)
 
 
 def context_of(job: Job) -> Context:
@@ -158,11 +216,21 @@ class Runs:
         try:
             return self._failed(job, raised)
         except BaseException as error:  # noqa: BLE001 - neither the job nor its executor may be lost by it
-            _pass_on(error)
+            pass_on(error)
             why = f"{brief(raised)}; {brief(error)} was raised while that was stored"
             with suppress(LeaseLostError):
-                job.fail(why)
+                self._store(job, raised, why)
             return Ending(why)
+
+    def _store(self, job: Job, raised: BaseException, why: str) -> None:
+        """Store it without the hooks, as what was raised says if that can be."""
+        with suppress(BaseException):
+            if isinstance(raised, Release):
+                job.release(raised.after, reason=raised.reason)
+            else:
+                job.fail(**{**Failure(raised)._arguments(), "error": why})
+        if not job.settled:
+            job.fail(why)
 
     def _failed(self, job: Job, raised: BaseException) -> Ending:
         heard = False
@@ -173,7 +241,9 @@ class Runs:
         try:
             if isinstance(raised, Release):
                 refused = _release(job, raised)
-                if refused is None:
+                if refused is not None and not job.settled:
+                    refused = _release(job, raised)  # another thread's exception comes once
+                if refused is None or job.settled:
                     return Ending(raised.reason)
                 raised = refused
             failure = Failure(raised)
@@ -224,6 +294,49 @@ class Runs:
         """Call the hooks of a job that goes to `failed`, or is there already."""
         self._call(self._on_failed, job, error)
 
+    def end(self, executor: Executor, run: Run, by: type[BaseException] = JobInterrupted) -> None:
+        """End a run whose handler has begun, and has returned or raised. What was raised in here: call it again.
+
+        In the context of the run. `by`: what is raised in a run to interrupt it.
+        """
+        job = run.job
+        executor.leave()
+        endings = run.endings
+        if endings is None:
+            endings = run.endings = []
+        if run.results and not endings:
+            self._keep(executor, run, endings)
+        goes_on = executor.leave()
+        if not endings:
+            raised = run.raised or RuntimeError("what it raised is not known")
+            how = self.failed if goes_on else partial(self.interrupted, by=by)
+            endings.extend(map(how, (job,), (raised,)))
+        elif run.results:
+            run.results.clear()
+            if goes_on:
+                self.worked(job)
+        self.settle(executor, job, endings[0])
+        run.raised = None  # with it go the frames, and what these keep
+
+    def _keep(self, executor: Executor, run: Run, endings: list[Ending | None]) -> None:
+        """Keep what the handler returned. If that cannot be kept, it is as if the handler had raised."""
+        is_checked = False
+        given = iter(run.results)
+        try:
+            check_result(run.job, run.results[0])
+            is_checked = True
+            endings.extend(map(executor.keep, given))
+        except BaseException as error:
+            if is_checked:
+                is_refused = length_hint(given) == 0 and not endings
+            else:
+                # Code of the result raises the same whenever it is looked at.
+                is_refused = isinstance(error, UnrunError) or type(run.raised) is type(error)
+            if not is_refused:
+                raise
+            run.raised = error
+            run.results.clear()
+
     def settle(self, executor: Executor, job: Job, ending: Ending | None = None) -> None:
         """End the run, and log what becomes of the job, and why it failed. None: its handler has returned."""
         why = "its handler said so" if ending is None else ending.why
@@ -248,7 +361,7 @@ class Runs:
             try:
                 refuse_unrun(hook.call(job, *more), hook.label)
             except BaseException as error:  # noqa: BLE001 - whatever it raises, `sys.exit` too, it changes nothing
-                _pass_on(error)
+                pass_on(error)
                 if not self.is_forked:
                     self._log_hook(hook, job, error)
             if self.is_forked:

@@ -8,41 +8,41 @@ import threading
 import time
 from contextvars import copy_context
 from itertools import islice
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from duly._core import Executor, Job
 from duly._failures import brief
-from duly._runs import PLAIN, check_result, context_of, log_safely, running
+from duly._runs import PAUSE_S, PLAIN, Run, check_result, context_of, log_safely, running
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextvars import Context
+    from queue import SimpleQueue
 
+    from duly._core import Executor, Job
     from duly._event_loop import EventLoop
     from duly._runs import Runs
     from duly.worker import Handler
-
-_PAUSE_S = 0.2
-"""Before a thread goes on after an error that no handler raised: it may come again at once."""
-
-Given: TypeAlias = tuple[Executor, Job | None]
-"""An executor, and the job that it is to run; without one the thread waits for it."""
 
 
 class Threads:
     """Threads that run plain handlers, and hand jobs of coroutines to the event loop together with their executor."""
 
-    def __init__(self, number: int, plain: Mapping[str | None, Handler], runs: Runs, loop: EventLoop | None) -> None:
-        """Take how many there are to be, and what they run: handlers that are no coroutines."""
+    def __init__(
+        self,
+        number: int,
+        plain: Mapping[str | None, Handler],
+        runs: Runs,
+        loop: EventLoop | None,
+        free: SimpleQueue[Executor | None],
+    ) -> None:
+        """Take how many there are to be, what they run (handlers that are no coroutines), and where executors wait."""
         self._pid = os.getpid()
         self._runs = runs
         self._loop = loop
         self._handlers = plain
         # Those that need nothing around them. What needs something takes the other way.
         self._quick = plain if runs.is_bare else {}
-        self._free: SimpleQueue[Given | None] = SimpleQueue()
+        self._free = free
         self._threads = [
             threading.Thread(target=self._thread, name=f"duly-worker-{number}", daemon=True) for number in range(number)
         ]
@@ -52,9 +52,9 @@ class Threads:
         for thread in self._threads:
             thread.start()
 
-    def give(self, executor: Executor, job: Job | None = None) -> None:
-        """Give them an executor, with a job to run or to wait for one. From any thread."""
-        self._free.put((executor, job))
+    def give(self, executor: Executor) -> None:
+        """Give them an executor, to run the job that it has, or to wait for one. From any thread."""
+        self._free.put(executor)
 
     def end(self, seconds: float) -> None:
         """Wait so long for them to end, once the engine gives no more jobs. What runs in C code is left behind."""
@@ -65,95 +65,107 @@ class Threads:
             if thread.ident is not None:  # the system may have given too few
                 thread.join(max(0.0, until - time.monotonic()))
 
+    # CPython may raise what another thread has set for this one (`PyThreadState_SetAsyncExc`: ours, to interrupt a run,
+    # and those of libraries that end what takes too long) at any line below, also in `except`, and behind each call
+    # before its result is stored. So no local variable says how far the thread is. Each step that must be taken once is
+    # one call into C code, which changes the seat, the run or the executor, and has then either not begun or happened:
+    # `list.extend(map(...))` calls a function and keeps its result. Whatever is raised, and wherever, `_serve` begins
+    # again and goes on with what these three say.
+
     def _thread(self) -> None:
         seat = _Seat()
         while True:
             try:
+                self._go_on(seat)
+                return
+            except BaseException:  # noqa: BLE001 - raised in the lines of `_go_on`, which is busy with another one
+                pass
+
+    def _go_on(self, seat: _Seat) -> None:
+        while True:
+            try:
                 self._serve(seat)
                 return
-            except JobInterrupted:
-                # Raised by the worker just as the handler had ended: `next` finishes the run.
-                continue
-            except BaseException as error:  # noqa: BLE001 - a thread that ends would keep its executor and its job
-                log_safely(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
-                time.sleep(_PAUSE_S)
+            except BaseException as error:  # noqa: BLE001 - whatever is raised, the thread goes on
+                if seat.run is not None and seat.run.raised is None:
+                    seat.run.raised = error
+                if not seat.knows(error):
+                    log_safely(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
+                    time.sleep(PAUSE_S)
 
     def _serve(self, seat: _Seat) -> None:
-        quick, runs = self._quick, self._runs
+        quick, held, loop = self._quick, seat.held, self._loop
         set_running, reset_running = running.set, running.reset
         taken = iter(self._free.get, object())
-        while True:
-            job: Job | None = None
-            if seat.executor is None:
-                if os.getpid() != self._pid:
-                    return  # a child that a handler forked, and that came back from it: the engine is the parent's
-                if not seat.given:
-                    # One call for both: an exception that somebody set in this thread is raised behind it.
-                    seat.given.extend(islice(taken, 1))
-                given = seat.given[0]
-                if given is None:
-                    return
-                seat.executor, job = given
-                seat.given.clear()
-            executor = seat.executor
+        # A child that a handler forked, and that came back from it, leaves: the engine is the parent's.
+        while os.getpid() == self._pid:
+            if not held:
+                if loop is not None and loop.handed:
+                    loop.wake()
+                held.extend(islice(taken, 1))
+            executor = held[0]
+            if executor is None:
+                return
+            job, run = executor.job, seat.run
+            if job is not None and run is not None and run.job is job and run.has_begun:
+                run.context.run(self._runs.end, executor, run)
+                continue
             if job is None or not executor.enter():
                 job = executor.next()
-            context: Context | None = None
-            try:
-                while job is not None:
-                    context = None
-                    handler = quick.get(job.name)
-                    if handler is None:
-                        job = self._run(seat, executor, job)
-                        continue
-                    # As `context_of` and `check_result`, without their calls: this is the whole way of a quick job.
-                    token = set_running(job)
-                    context = copy_context()
-                    reset_running(token)
-                    result = context.run(handler, job)
-                    if type(result) not in PLAIN:
-                        check_result(job, result)
-                    job = executor.done(result)
-                seat.executor = None
-            except BaseException as error:  # noqa: BLE001 - whatever it raises, the thread goes on
-                goes_on = executor.leave()
-                if job is not None:
-                    context = context or context_of(job)
-                    runs.settle(executor, job, context.run(runs.failed if goes_on else runs.interrupted, job, error))
+            while job is not None:
+                handler = quick.get(job.name)
+                if handler is None:
+                    self._run(seat, executor, job)
+                    break
+                # As `context_of` and `check_result`, without their calls: this is the whole way of a quick job.
+                token = set_running(job)
+                context = copy_context()
+                reset_running(token)
+                run = seat.run = Run(job, context)
+                run.results.extend(map(context.run, (handler,), run.todo))
+                result = run.results[0]
+                if type(result) not in PLAIN:
+                    check_result(job, result)
+                job = executor.done(result)
+            else:
+                held.clear()
 
-    def _run(self, seat: _Seat, executor: Executor, job: Job) -> Job | None:
-        if self._loop is not None and job.name in self._loop.handlers:
+    def _run(self, seat: _Seat, executor: Executor, job: Job) -> None:
+        if self._loop is not None and self._loop.runs(job):
             executor.leave()  # from here on the loop interrupts it
-            self._loop.begin(executor, job)
-            seat.executor = None
-            return None
-        context_of(job).run(self._run_with_hooks, executor, job)
-        return executor.next()
+            self._loop.handed.extend(map(seat.held.pop, (0,)))  # type: ignore[arg-type]
+            return
+        run = seat.run = Run(job, context_of(job))
+        list(map(run.context.run, (self._run_with_hooks,), (run,), run.todo))
 
-    def _run_with_hooks(self, executor: Executor, job: Job) -> None:
+    def _run_with_hooks(self, run: Run, job: Job) -> None:
         runs = self._runs
         handler = self._handlers.get(job.name, runs.no_handler)
-        try:
-            with runs.span(job):
+        with runs.span(job):
+            try:
                 runs.before(job)
-                result = handler(job)
-                check_result(job, result)
-            executor.keep(result)
-        except BaseException as error:  # noqa: BLE001 - as above
-            goes_on = executor.leave()
-            runs.settle(executor, job, runs.failed(job, error) if goes_on else runs.interrupted(job, error))
-        else:
-            if executor.leave():
-                runs.worked(job)
-            runs.settle(executor, job)
+                run.results.extend(map(handler, (job,)))
+                check_result(job, run.results[0])
+            except BaseException as error:
+                run.raised = error  # before the span hears of it
+                raise
 
 
 class _Seat:
-    """The executor that a thread has just now."""
+    """What a thread has just now."""
 
-    __slots__ = ("executor", "given")
+    __slots__ = ("held", "run")
 
     def __init__(self) -> None:
-        self.executor: Executor | None = None
-        self.given: list[Given | None] = []
-        """What was taken for it, until it has it."""
+        self.held: list[Executor | None] = []
+        """The executor; None once there is none any more."""
+        self.run: Run | None = None
+        """The last run that was prepared here. It is the executor's if the jobs are the same."""
+
+    def knows(self, error: BaseException) -> bool:
+        """Tell whether this was raised in the run, which ends with it, or to interrupt a run."""
+        run = self.run
+        if run is None or isinstance(error, JobInterrupted):
+            return run is not None
+        executor = self.held[0] if self.held else None
+        return executor is not None and executor.job is run.job and run.has_begun and run.raised is error

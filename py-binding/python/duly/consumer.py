@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duly._core import AsyncClient, AsyncJob, Client, Job, PullEngine
+from duly._failures import brief
 from duly._misuse import refuse_green_threads
-from duly._runs import log_safely
+from duly._runs import log_safely, until_it_returns
 from duly.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -296,6 +297,8 @@ class _Out:
         self._jobs: MutableMapping[int, ReservedJob] = weakref.WeakValueDictionary()
         # Of jobs that are on their way to who asked for them.
         self._early: dict[int, _Interruption] = {}
+        # Of the one that is being told of: gone once the function was called.
+        self._telling: dict[int, Iterator[_Interruption]] = {}
         self._lock = threading.Lock()
 
     def note(self, number: int, job: ReservedJob) -> None:
@@ -303,34 +306,46 @@ class _Out:
             self._jobs[number] = job
             why = self._early.pop(number, None)
         if why is not None:
-            self._call(job, why)
+            self._call(job, iter((why,)))
 
     def interrupt(self, number: int, why: _Interruption) -> None:
+        """Call the function, if the job is out. What was raised in here: call it again."""
         with self._lock:
-            job = self._jobs.pop(number, None)
+            job = self._jobs.get(number)
             if job is None and len(self._early) < _MOST_EARLY:
                 self._early[number] = why
         if job is not None:
-            self._call(job, why)
+            self._call(job, self._telling.setdefault(number, iter((why,))))
+        self._jobs.pop(number, None)
+        self._telling.pop(number, None)
 
-    def _call(self, job: ReservedJob, why: _Interruption) -> None:
+    def _call(self, job: ReservedJob, why: Iterator[_Interruption]) -> None:
         try:
-            self._on_interrupt(job, why)
-        except Exception:
-            log.exception("on_interrupt raised, and the consumer goes on: correct the function")
+            list(map(self._on_interrupt, (job,), why))
+        except BaseException as error:  # noqa: BLE001 - whatever it raises, `sys.exit` too, others must be told
+            what = "on_interrupt raised %s, and the consumer goes on: correct the function"
+            log_safely(logging.ERROR, what, brief(error), logger=log, raised=error)
 
 
 def _watch(engine: PullEngine, out: _Out | None) -> None:
     """Log the events, and tell of interruptions, until the consumer has ended."""
+    taken: list[WorkerEvent | None] = []
+    until_it_returns(lambda: _hear(engine, out, taken), "the consumer", log)
+
+
+def _hear(engine: PullEngine, out: _Out | None, taken: list[WorkerEvent | None]) -> None:
     while True:
-        event = engine.event(_A_WAIT_S)
+        if not taken:
+            taken.extend(map(engine.event, (_A_WAIT_S,)))
+        event = taken[0]
         if event is None:
             if engine.is_over:
                 return
-            continue
-        _log(event)
-        if out is not None and event.run is not None and event.why is not None:
-            out.interrupt(event.run, event.why)
+        else:
+            _log(event)
+            if out is not None and event.run is not None and event.why is not None:
+                out.interrupt(event.run, event.why)
+        taken.clear()
 
 
 def _log(event: WorkerEvent) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, overload
 
 from duly import _supervised
@@ -20,7 +21,7 @@ from duly._failures import brief, count_as_own
 from duly._handlers import of_kind
 from duly._lifespan import Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
-from duly._runs import Runs, about, context_of, log_safely
+from duly._runs import Runs, about, context_of, log_safely, until_it_returns
 from duly._threads import Threads
 from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
 from duly.outcomes import JobInterrupted
@@ -308,14 +309,15 @@ class Worker:
         runs = Runs(self._middleware, log_errors=self._log_errors)
         plain = of_kind(self._handlers, lambda handler: not is_coroutine_function(handler))
         coroutines = of_kind(self._handlers, is_coroutine_function)
+        free: queue.SimpleQueue[Executor | None] = queue.SimpleQueue()
         loop: EventLoop | None = None
         if coroutines or self._lifespan.needs_a_loop:
             from duly._event_loop import EventLoop  # asyncio takes long to import
 
-            loop = EventLoop(coroutines, runs, lambda executor, job: threads.give(executor, job), callers)
+            loop = EventLoop(coroutines, runs, free.put, callers)
         # Coroutines need no thread each; one waits for the next job.
         number = int(self._settings["concurrency"]) if plain else 1
-        threads = Threads(number, plain, runs, loop)
+        threads = Threads(number, plain, runs, loop, free)
         on_loop = _no_loop if loop is None else loop.wait_for
         has_begun = False
         try:
@@ -558,6 +560,7 @@ class _Failures:
         self._engine = engine
         self._runs = runs
         self._events: queue.SimpleQueue[WorkerEvent | None] = queue.SimpleQueue()
+        self._taken: list[WorkerEvent | None] = []
         self._thread: threading.Thread | None = None
         # Of the job whose hooks it calls.
         self._calls: WorkerEvent | None = None
@@ -586,7 +589,16 @@ class _Failures:
                 _log_event(logging.WARNING, what, event, event.id, event.queue)
 
     def _run(self) -> None:
-        while (event := self._events.get()) is not None:
+        until_it_returns(self._call_hooks, "the thread of on_failed")
+
+    def _call_hooks(self) -> None:
+        taken = iter(self._events.get, object())
+        while True:
+            if not self._taken:
+                self._taken.extend(islice(taken, 1))
+            event = self._taken[0]
+            if event is None:
+                return
             try:
                 failed = self._engine.failed(event)
                 if failed is not None:
@@ -600,6 +612,7 @@ class _Failures:
                 what = "on_failed was not called for job %s of queue %s, and will be later: %s"
                 _log_event(logging.ERROR, what, event, event.id, event.queue, brief(error))
             self._calls = None
+            self._taken.clear()
 
 
 def _log_event(level: int, what: str, event: WorkerEvent, *args: object) -> None:
