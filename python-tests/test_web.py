@@ -484,7 +484,7 @@ def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client
 def test_groups_of_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     for number in range(9):
-        queue.push(number, max_retries=0, **({"name": "mail.send"} if number < 6 else {}))
+        queue.push(number, max_retries=0, name="mail.send" if number < 6 else None)
     for job in queue.reserve_many(9):
         job.fail(f"Timeout: {job.data} s\n  at /srv/mail.py:7 in send" if job.data % 3 else f"no mail {job.data}")
     page = web.get("/groups", queue="mail").text

@@ -151,7 +151,8 @@ pub(crate) fn kind_of(error: &str) -> String {
 }
 
 fn ends_in_line(place: &str) -> bool {
-    place.rsplit_once(':').is_some_and(|(_, line)| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()))
+    let is_line = |line: &str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
+    place.rsplit_once(':').is_some_and(|(file, line)| is_line(line) && file.contains(|char: char| char.is_alphabetic()))
 }
 
 /// Could it be the name of a class of Python or PHP?

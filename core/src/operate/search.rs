@@ -146,7 +146,11 @@ impl Filter {
             return self.full(state, job).is_some();
         }
         // Brief: the name, in place of the record.
-        !(self.is_unnamed && !job.record.is_empty()) && (self.group.is_none() || self.is_of_group(&error_of(job)))
+        let has_name = !job.record.is_empty();
+        if self.is_unnamed && has_name {
+            return false;
+        }
+        self.group.is_none() || self.is_of_group(&error_of(job))
     }
 
     pub(crate) fn needs_record(&self) -> bool {

@@ -41,7 +41,7 @@ impl Client {
         let list = Part::list_of_queues(self.clone());
         let nobodys = script::permissions_key(&format!("{}{{queues}}:", self.shared.prefix));
         for command in script::tries(&nobodys) {
-            list.command("check_permissions", command).await?;
+            list.command("check", command).await?;
         }
         Ok(())
     }
