@@ -1,6 +1,7 @@
 """Exceptions that a library sets in a worker's thread (`PyThreadState_SetAsyncExc`) and that come late, at any line.
 
-What ran is what was acked: no job is acked that did not run, and none that ran is charged or runs again.
+No job is acked that did not run, and none runs again behind its ack. It may cost the job that runs just then one of its
+attempts.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def raise_in(thread: int) -> None:
 
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where another test has imported it, no job is a quick one: each has a span.
+    monkeypatch.delitem(sys.modules, "opentelemetry.trace", raising=False)
     for module in (duly._runs, duly._threads):
         monkeypatch.setattr(module, "PAUSE_S", 0.0)
 
@@ -136,21 +139,21 @@ def test_at_whatever_instruction_it_comes_what_ran_is_what_was_acked(
         until(lambda: empty(queue), "jobs are left")
     report = reports[0]
     failed = {view.data for view in queue.peek("failed", limit=1000)}
-    assert 60 < len(at.functions) < jobs
+    assert 40 < len(at.functions) < jobs
     assert (report.acked, report.failed) == (jobs - len(failed), len(failed))
-    # Before a handler has begun it costs its job an attempt only if hooks before it have begun.
+    # What is not acked has failed, and nothing is acked that did not run.
     assert {*ran, *failed} == set(range(jobs))
-    if not hooks:
-        assert ran.keys() == set(range(jobs))
     if raised is None:
-        assert not ran.keys() & failed
+        # Without hooks it costs an attempt also between the handler and the ack.
+        assert {at.functions[number] for number in ran.keys() & failed} <= (set() if hooks else {"_serve"})
+        assert len(ran.keys() & failed) < 20
         assert set(ran.values()) == {1}
     elif raised is ValueError:
         assert failed == set(range(jobs))
         assert set(ran.values()) == {1}
     elif not hooks:
         # Until what the handler raised is known. Python calls nothing there, and from 3.11 on it raises only at calls.
-        assert {at.functions[number] for number in ran.keys() & failed} <= {"_go_on"}
+        assert {at.functions[number] for number in ran.keys() & failed} <= {"_go_on", "_serve", "has_begun"}
         assert all(times == (1 if number in failed else 2) for number, times in ran.items())
     assert len(heard.after_ran) == len(set(heard.after_ran))
     assert not set(heard.after_ran) & failed
@@ -190,9 +193,11 @@ def test_many_at_random_moments_cost_no_job_and_no_thread(
         until(lambda: empty(queue), f"jobs are left: seed {seed}")
         assert all(one.is_alive() for one in threads.values())
     failed = [view.data for view in queue.peek("failed", limit=1000)]
-    assert sorted([job.data for job in ran] + failed) == list(range(pushed)), f"seed {seed}"
-    assert (reports[0].acked, reports[0].failed) == (len(ran), len(failed))
-    assert hooks or not failed
+    both = {job.data for job in ran} & set(failed)
+    assert sorted({job.data for job in ran} | set(failed)) == list(range(pushed)), f"seed {seed}"
+    assert (reports[0].acked, reports[0].failed) == (len(ran) - len(both), len(failed))
+    # A job that ran is charged only if it came just between the handler and the ack, without hooks.
+    assert not (hooks and both)
     assert {job.id for job in heard} <= {job.id for job in ran}
     assert len(heard) == len({job.id for job in heard})
 

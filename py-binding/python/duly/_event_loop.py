@@ -247,7 +247,8 @@ class _TaskRun(Run):
     __slots__ = ("task", "watched")
 
     def __init__(self, job: Job, context: Context) -> None:
-        super().__init__(job, context)
+        super().__init__()
+        self.prepare(job, context)
         self.task: asyncio.Task[None] | None = None
         self.watched: asyncio.Task[None] | None = None
         """The task whose end is heard of."""

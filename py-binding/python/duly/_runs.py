@@ -20,7 +20,7 @@ from duly.middleware import Failure, WrongChangeError, overridden
 from duly.outcomes import JobInterrupted, Release, Retry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from duly._core import Executor, Job
@@ -55,11 +55,12 @@ class Run:
 
     __slots__ = ("context", "endings", "job", "raised", "results", "todo")
 
-    def __init__(self, job: Job, context: Context) -> None:
-        """Prepare it: nothing has begun."""
-        self.job = job
-        self.context = context
-        self.todo = iter((job,))
+    def __init__(self) -> None:
+        """Begin without a job."""
+        self.job: Any = None
+        """A `Job`; None before the first."""
+        self.context = Context()
+        self.todo: Iterator[Job] = iter(())
         """Gives the job to the handler, or to the hooks before it."""
         self.results: list[Any] = []
         """What the handler returned, until the hooks behind it are called."""
@@ -67,6 +68,14 @@ class Run:
         """What was raised first. If the handler has begun and has not returned, that is why."""
         self.endings: list[Ending | None] | None = None
         """How it ended: None if it worked."""
+
+    def prepare(self, job: Job, context: Context) -> None:
+        """Take a job: nothing has begun. The job comes last, so that no other run is taken for its one."""
+        self.todo = iter((job,))
+        self.results = []
+        self.raised = self.endings = None
+        self.context = context
+        self.job = job
 
     @property
     def has_begun(self) -> bool:
@@ -299,13 +308,13 @@ class Runs:
 
         In the context of the run. `by`: what is raised in a run to interrupt it.
         """
-        job = run.job
+        job: Job = run.job
         executor.leave()
         endings = run.endings
         if endings is None:
             endings = run.endings = []
         if run.results and not endings:
-            self._keep(executor, run, endings)
+            self._keep(executor, job, run, endings)
         goes_on = executor.leave()
         if not endings:
             raised = run.raised or RuntimeError("what it raised is not known")
@@ -318,12 +327,12 @@ class Runs:
         self.settle(executor, job, endings[0])
         run.raised = None  # with it go the frames, and what these keep
 
-    def _keep(self, executor: Executor, run: Run, endings: list[Ending | None]) -> None:
+    def _keep(self, executor: Executor, job: Job, run: Run, endings: list[Ending | None]) -> None:
         """Keep what the handler returned. If that cannot be kept, it is as if the handler had raised."""
         is_checked = False
         given = iter(run.results)
         try:
-            check_result(run.job, run.results[0])
+            check_result(job, run.results[0])
             is_checked = True
             endings.extend(map(executor.keep, given))
         except BaseException as error:

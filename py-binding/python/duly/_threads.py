@@ -67,10 +67,10 @@ class Threads:
 
     # CPython may raise what another thread has set for this one (`PyThreadState_SetAsyncExc`: ours, to interrupt a run,
     # and those of libraries that end what takes too long) at any line below, also in `except`, and behind each call
-    # before its result is stored. So no local variable says how far the thread is. Each step that must be taken once is
-    # one call into C code, which changes the seat, the run or the executor, and has then either not begun or happened:
-    # `list.extend(map(...))` calls a function and keeps its result. Whatever is raised, and wherever, `_serve` begins
-    # again and goes on with what these three say.
+    # before its result is stored. So no local variable says how far the thread is, but the seat, the run and the
+    # executor: whatever is raised, and wherever, `_serve` begins again and goes on with what these three say. Each step
+    # that must be taken once is one call into C code, which changes one of them, and has then either not begun or
+    # happened: `list.extend(map(...))` calls a function and keeps its result.
 
     def _thread(self) -> None:
         seat = _Seat()
@@ -87,14 +87,14 @@ class Threads:
                 self._serve(seat)
                 return
             except BaseException as error:  # noqa: BLE001 - whatever is raised, the thread goes on
-                if seat.run is not None and seat.run.raised is None:
+                if seat.run.raised is None:
                     seat.run.raised = error
                 if not seat.knows(error):
                     log_safely(logging.ERROR, "a thread of the worker goes on after %s", brief(error))
                     time.sleep(PAUSE_S)
 
     def _serve(self, seat: _Seat) -> None:
-        quick, held, loop = self._quick, seat.held, self._loop
+        quick, held, loop, run = self._quick, seat.held, self._loop, seat.run
         set_running, reset_running = running.set, running.reset
         taken = iter(self._free.get, object())
         # A child that a handler forked, and that came back from it, leaves: the engine is the parent's.
@@ -106,8 +106,8 @@ class Threads:
             executor = held[0]
             if executor is None:
                 return
-            job, run = executor.job, seat.run
-            if job is not None and run is not None and run.job is job and run.has_begun:
+            job = executor.job
+            if job is not None and run.job is job and run.has_begun:
                 run.context.run(self._runs.end, executor, run)
                 continue
             if job is None or not executor.enter():
@@ -121,9 +121,11 @@ class Threads:
                 token = set_running(job)
                 context = copy_context()
                 reset_running(token)
-                run = seat.run = Run(job, context)
-                run.results.extend(map(context.run, (handler,), run.todo))
-                result = run.results[0]
+                # With the job it has begun: what is raised between here and `done` is a failure of this job.
+                run.raised = run.endings = None
+                run.context = context
+                run.job = job
+                result = context.run(handler, job)
                 if type(result) not in PLAIN:
                     check_result(job, result)
                 job = executor.done(result)
@@ -135,7 +137,8 @@ class Threads:
             executor.leave()  # from here on the loop interrupts it
             self._loop.handed.extend(map(seat.held.pop, (0,)))  # type: ignore[arg-type]
             return
-        run = seat.run = Run(job, context_of(job))
+        run = seat.run
+        run.prepare(job, context_of(job))
         list(map(run.context.run, (self._run_with_hooks,), (run,), run.todo))
 
     def _run_with_hooks(self, run: Run, job: Job) -> None:
@@ -159,13 +162,14 @@ class _Seat:
     def __init__(self) -> None:
         self.held: list[Executor | None] = []
         """The executor; None once there is none any more."""
-        self.run: Run | None = None
+        self.run = Run()
         """The last run that was prepared here. It is the executor's if the jobs are the same."""
 
     def knows(self, error: BaseException) -> bool:
         """Tell whether this was raised in the run, which ends with it, or to interrupt a run."""
         run = self.run
-        if run is None or isinstance(error, JobInterrupted):
-            return run is not None
+        if isinstance(error, JobInterrupted):
+            return True
         executor = self.held[0] if self.held else None
-        return executor is not None and executor.job is run.job and run.has_begun and run.raised is error
+        has_it = executor is not None and run.job is not None and executor.job is run.job
+        return has_it and run.has_begun and run.raised is error
