@@ -3,6 +3,7 @@
 //!
 //! Leases are over at once or never: the server's idle times follow its own clock.
 
+mod beside;
 mod foreign;
 
 use std::cell::{Cell, RefCell};
@@ -363,7 +364,8 @@ impl State {
             fields.extend(one.is_short.map(|_| format!("lease:{name}")));
             fields.extend(one.got.as_ref().map(|_| format!("got:{name}")));
         }
-        fields.extend(self.subscriptions.keys().flat_map(|name| [format!("at:{name}"), format!("tag:{name}")]));
+        let of = |name: &&str| ["at", "ours", "tag"].map(|kind| format!("{kind}:{name}"));
+        fields.extend(self.subscriptions.keys().flat_map(of));
         fields.extend(self.cut_off.keys().map(|name| format!("cut:{name}")));
         fields
     }
@@ -495,7 +497,7 @@ impl<'s> Real<'s> {
 
     fn fields(&mut self) -> BTreeSet<String> {
         let fields = self.words(&["HKEYS"], Key::Topic).into_iter();
-        let spares_looks = |field: &String| field.starts_with("look") || field == "gone_bytes";
+        let spares_looks = |field: &String| field.starts_with("look") || field == "gone_bytes" || field == "first";
         fields.filter(|field| !spares_looks(field)).collect()
     }
 

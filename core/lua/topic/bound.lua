@@ -5,8 +5,5 @@
 --- include: topic/state, call/once
 -- without: a late copy of bounds undoes those that were set since
 if earlier then return earlier end
--- The moment at which age is looked at follows from the bound.
--- without: a shorter age holds only when the longer one is over
-redis.call('HDEL', topic, 'look_at')
 redis.call('HSET', topic, 'max_age_ms', max_age_ms, 'max_messages', max_messages, 'max_bytes', max_bytes)
 return answer('set')

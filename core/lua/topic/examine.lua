@@ -3,7 +3,7 @@
 -- Replies: {server time, how many were published, how many are here, their bytes, when the oldest was published, its most ms, messages and
 --          bytes, {subscription, first unread, last pulled, pulled and not acked, ...}, {member, subscription, seen, pulled and not acked,
 --          ...}, {subscription that was cut off, when, first and last that it has lost, ...}}; or `format <n>`.
--- Cost:    O(subscriptions + members), and about 100 entries if another program has added some.
+-- Cost:    O(subscriptions + members), and a few entries if another program has added some.
 --- include: call/clock, topic/state, topic/first_of_ours, topic/lost
 local function digits(number) return string.format('%.0f', number) end
 local known = redis.call('HGETALL', topic)
@@ -12,28 +12,23 @@ for at = 1, #known, 2 do field[known[at]] = known[at + 1] end
 local held, oldest = 0, ''
 local entry = redis.call('XRANGE', messages, '-', '+', 'COUNT', 1)[1]
 if entry then
-  local published = tonumber(field.bytes or 0)
-  -- Another program may have added it.
-  held = published - (tonumber(entry[2][4]) or published) + #entry[2][2]
   oldest = string.match(entry[1], '^%d+')
+  -- Another program may have added it.
+  local message = first_of_ours()
+  -- with `tonumber(field.gone_bytes or 0)` for `message and tonumber(message[2][4]) - #message[2][2] or tonumber(field.gone_bytes or 0)`: messages that were read count
+  held = published_bytes - (message and tonumber(message[2][4]) - #message[2][2] or tonumber(field.gone_bytes or 0))
 end
 local subscriptions, members, cut_off, pulled_by = {}, {}, {}, {}
-local looks_left = 100
 local scores = redis.call('ZRANGE', floors, 0, -1, 'WITHSCORES')
 for at = 1, #scores, 2 do
   local name = scores[at]
   local pulled = redis.call('XPENDING', messages, name)
   for _, one in ipairs(pulled[4] or {}) do pulled_by[one[1]] = one[2] end
-  local pulled_until = number_of(field['at:' .. name])
-  -- What another program has added has a number that is not ours.
-  -- without 5 lines: the number of what another program has added is told as that of a message
-  if field.has_others then
-    -- with `1000` for `math.min(10, looks_left)`: much that another program has added makes this read all of it for each subscription
-    local unread, is_end, looked = first_of_ours(behind(field['at:' .. name]), math.min(10, looks_left))
-    looks_left = looks_left - looked
-    -- with `last` for `is_end and last or tonumber(scores[at + 1]) - 1`: who is behind much that another program has added has read all
-    pulled_until = unread and number_of(unread[1]) - 1 or is_end and last or tonumber(scores[at + 1]) - 1
-  end
+  -- A version that kept `at` alone may have noted there what another program has added: then the floor says more.
+  local floor_before = tonumber(scores[at + 1]) - 1
+  -- with `field['at:' .. name]` for `field['ours:' .. name] or field['at:' .. name]`: the number of what another program has added is told as that of a message
+  local pulled_until = number_of(field['ours:' .. name] or field['at:' .. name])
+  if pulled_until < floor_before or pulled_until > last then pulled_until = floor_before end
   for _, value in ipairs({ name, scores[at + 1], digits(pulled_until), digits(pulled[1]) }) do
     subscriptions[#subscriptions + 1] = value
   end

@@ -2,24 +2,23 @@
 -- read it is cut off, and its members hear of that.
 -- Moves:   nothing.
 -- Replies: ids with ' ' between, `;`, and the names of the subscriptions that were cut off, with ' ' between; or `format <n>`.
--- Cost:    O(1) a message, and at most 1,000 that go.
---- include: call/clock, topic/state, topic/first_of_ours, topic/trim, call/once
+-- Cost:    O(1) a message, and about 1,000 that go by each of what all have read and the bounds.
+--- include: call/clock, topic/state, topic/position, topic/trim, call/once
 -- without: a publish that is sent again publishes twice
 if earlier then return earlier end
-local bytes, calls, gone_bytes, look_at, most_ms, most_messages, most_bytes = unpack(redis.call(
-  'HMGET', topic, 'bytes', 'calls', 'gone_bytes', 'look_at', 'max_age_ms', 'max_messages', 'max_bytes'))
-bytes, calls = tonumber(bytes or 0), tonumber(calls or 0)
-gone_bytes, look_at = tonumber(gone_bytes or 0), tonumber(look_at or 0)
+local calls, gone_bytes, most_ms, most_messages, most_bytes = unpack(redis.call(
+  'HMGET', topic, 'calls', 'gone_bytes', 'max_age_ms', 'max_messages', 'max_bytes'))
+calls, gone_bytes = tonumber(calls or 0), tonumber(gone_bytes or 0)
 most_ms, most_messages = tonumber(most_ms or default_age_ms), tonumber(most_messages or default_messages)
 most_bytes = tonumber(most_bytes or default_bytes)
 
-local number, bytes_before, ms_before = last, bytes, last_ms
+local number, bytes_before, ms_before = last, published_bytes, last_ms
 -- with `last_ms = now`: a clock that is set back stops a topic
 last_ms = math.max(now, last_ms)
 local ids, bytes_until = {}, {}
 for at = first_item, #ARGV do
-  last, bytes, length = last + 1, bytes + #ARGV[at], length + 1
-  bytes_until[#bytes_until + 1] = string.format('%.0f', bytes)
+  last, published_bytes, length = last + 1, published_bytes + #ARGV[at], length + 1
+  bytes_until[#bytes_until + 1] = string.format('%.0f', published_bytes)
 end
 -- Before the messages: a server that dies may keep the first of these writes alone (`docs/servers.md`). Numbers without messages are a gap,
 -- which is gone with what was before it; a message without its number would have that of the next one.
@@ -44,14 +43,14 @@ local function add(at, by)
   -- All bytes until here: the difference of two is what lies between them.
   return by('XADD', messages, ids[at], 'd', ARGV[first_item + at - 1], 'b', bytes_until[at])
 end
-note(last, last_ms, bytes, calls + 1)
+note(last, last_ms, published_bytes, calls + 1)
 local added = add(1, redis.pcall)
 -- Another program has added something with a higher id.
 if type(added) == 'table' and string.find(added.err, 'equal or smaller', 1, true) then
   local higher_ms, refused = ms_behind_all()
   if higher_ms then
     last_ms = higher_ms
-    note(last, last_ms, bytes, calls + 1)
+    note(last, last_ms, published_bytes, calls + 1)
   end
   -- with `added` for `higher_ms and add(1, redis.pcall) or refused`: what another program has added with a higher id ends each call that publishes
   added = higher_ms and add(1, redis.pcall) or refused
@@ -70,65 +69,100 @@ redis.call('DEL', news)
 -- with `redis.call` for `redis.pcall`: a message that is in was not published, says the call, and its caller publishes it again
 redis.pcall('XADD', news, string.format('%.0f-0', calls + 1), 'n', '')
 
--- The number of the first message that is within all bounds. A message is read only when the bounds of age and bytes may be reached.
--- with `local kept = first`: a topic keeps more messages than its bound says
-local kept = math.max(first, last - most_messages + 1)
-if now >= look_at then
-  local young = first_of_ours(string.format('%.0f', math.max(0, now - most_ms)), 1000)
-  if young then
-    -- without: messages that are too old stay
-    kept = math.max(kept, number_of(young[1]))
-    -- with `most_ms + 2` for `most_ms + 1`: a message stays for a millisecond longer than its age
-    redis.call('HSET', topic, 'look_at', string.format('%.0f', tonumber(string.match(young[1], '^%d+')) + most_ms + 1))
-  end
+-- What all have read goes first, if an ack has left some.
+local lowest = trim_read()
+-- Is the first message that may be there beyond a bound? The last one stays.
+local function is_beyond()
+  -- without: a last message that is larger than the bound goes
+  if first >= last then return false end
+  -- with `false` for `first <= last - most_messages`: a topic keeps more messages than its bound says
+  -- with `first_ms <= now - most_ms` for `first_ms < now - most_ms`: a message does not stay for as long as its age
+  -- with `false` for `first_ms < now - most_ms`: messages that are too old stay
+  return first <= last - most_messages or first_ms < now - most_ms
+    -- with `false` for `published_bytes - gone_bytes > most_bytes`: a topic keeps more bytes than its bound says
+    or published_bytes - gone_bytes > most_bytes
 end
--- As many messages as one call adds at most, in looks at as many as are likely to go, by the largest one yet.
-local from, looked, largest = '-', 0, 0
-local known_gone = gone_bytes
-while bytes - gone_bytes > most_bytes and looked < 1000 do
-  local count = 1
-  if largest > 0 then count = math.floor((bytes - gone_bytes - most_bytes) / largest) end
-  count = math.max(1, math.min(count, 100, 1000 - looked))
-  local entries = redis.call('XRANGE', messages, from, '+', 'COUNT', count)
-  local is_enough = #entries == 0
+-- What is known of the first one may be older than what is there. So the oldest are read until one is within the bounds: as many as one
+-- call adds at most, first one, and then as many as are likely to go.
+local gone, seen, is_within, looked, largest, count, may_skip = nil, nil, false, 0, 0, 1, true
+while looked < 1000 and not is_within and is_beyond() do
+  local start = seen and behind(seen) or '-'
+  -- Behind one that goes, all of its millisecond go, or as many as are too many: those of a batch are not read one by one.
+  local skipped_until = math.min(first_ms < now - most_ms and last or last - most_messages, first + 999 - looked)
+  -- with `false` for `may_skip and gone and gone == seen and skipped_until > first`: a batch that makes another one go reads all of it
+  local is_skip = may_skip and gone and gone == seen and skipped_until > first
+  if is_skip then start, count = string.match(gone, '^%d+') .. string.format('-%.0f', skipped_until), 1 end
+  local entries = redis.call('XRANGE', messages, start, '+', 'COUNT', math.min(count, 1000 - looked))
+  if #entries == 0 then break end
   for _, entry in ipairs(entries) do
-    from = behind(entry[1])
-    looked, largest = looked + 1, math.max(largest, #entry[2][2])
-    -- with `if true then`: what another program has added ends each call that publishes
-    if is_ours(entry) then
-      gone_bytes = tonumber(entry[2][4]) - #entry[2][2]
-      -- without `number_of(entry[1]) == last or`: a last message that is larger than the bound goes
-      is_enough = number_of(entry[1]) == last or bytes - gone_bytes <= most_bytes
-      if is_enough then break end
-      -- without: a topic keeps more bytes than its bound says
-      kept = math.max(kept, number_of(entry[1]) + 1)
+    local is_message = is_ours(entry)
+    if is_skip then
+      may_skip = is_message and number_of(entry[1]) > first
+      -- An entry of another program does not say which message is the last before it.
+      if not is_message then break end
+      looked = looked + number_of(entry[1]) - first
+      gone = string.match(gone, '^%d+') .. string.format('-%.0f', number_of(entry[1]) - 1)
+    end
+    looked, largest, seen = looked + 1, math.max(largest, #entry[2][2]), entry[1]
+    first_ms = math.max(first_ms, ms_of(entry[1]))
+    -- with `if true then` for `if is_message then`: what another program has added ends each call that publishes
+    if is_message then first, gone_bytes = number_of(entry[1]), tonumber(entry[2][4]) - #entry[2][2] end
+    is_within = not is_beyond()
+    if is_within then break end
+    if is_message then first, gone_bytes, gone = first + 1, tonumber(entry[2][4]), entry[1] end
+  end
+  local likely = math.max(last - most_messages - first + 1, first_ms < now - most_ms and 100 or 1)
+  if largest > 0 then likely = math.max(likely, math.floor((published_bytes - gone_bytes - most_bytes) / largest)) end
+  count = math.min(8 * count, likely, 100)
+end
+-- Has this subscription lost a message of ours with what goes now? An entry of another program that goes is pulled by nobody any more.
+local function has_lost(name)
+  local _, ours = position(name)
+  if is_before(ours, gone) then return true end
+  local pulled = redis.pcall('XPENDING', messages, name, '-', gone, 1000)
+  -- Another program may have destroyed its group. Or it holds more than one call looks at.
+  if pulled.err or #pulled == 1000 then return true end
+  local others = {}
+  for at, one in ipairs(pulled) do
+    local entry = redis.call('XRANGE', messages, one[1], one[1])[1]
+    -- with `false` for `entry and is_ours(entry)`: what a subscription has pulled and not acked is lost without a word
+    if entry and is_ours(entry) then return true end
+    others[at] = one[1]
+  end
+  -- without: what another program had added, and is gone, was pulled for ever
+  if #others > 0 then redis.call('XACK', messages, name, unpack(others)) end
+  return false
+end
+local cut_off = {}
+if gone and lowest and lowest <= number_of(gone) then
+  local kept = string.format('%.0f', number_of(gone) + 1)
+  -- Who is cut off is noted before its messages go: as far as one call comes.
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', floors, '-inf', '(' .. kept)) do
+    -- with `true` for `has_lost(name)`: a subscription that has read all is cut off, as an entry of another program is in the way of its acks
+    if has_lost(name) then
+      local unread = redis.call('ZSCORE', floors, name)
+      -- without: members of a subscription that was cut off hear that they are strangers
+      redis.call('HSET', topic, 'cut:' .. name, string.format('%.0f %s %.0f', now, unread, number_of(gone)))
+      -- without: a subscription that was cut off goes on behind what it has lost
+      redis.call('ZREM', floors, name)
+      -- without: the group of a subscription that was cut off stays for ever
+      redis.call('XGROUP', 'DESTROY', messages, name)
+      -- without: the cursor of a subscription that is gone stays for ever
+      redis.call('HDEL', topic, 'at:' .. name, 'ours:' .. name, 'look:' .. name, 'tag:' .. name)
+      cut_off[#cut_off + 1] = name
+    else
+      redis.call('ZADD', floors, kept, name)
     end
   end
-  if is_enough then break end
+elseif looked == 1000 and not gone then
+  -- So much of another program goes without a message.
+  -- without: behind very much that another program has added, bounds remove nothing
+  gone = seen
 end
--- without: behind very much that another program has added, the bound of bytes removes nothing
-if looked == 1000 then kept = math.max(kept, first + 1) end
-if gone_bytes ~= known_gone then redis.call('HSET', topic, 'gone_bytes', string.format('%.0f', gone_bytes)) end
--- What all have read goes, too, if the ack that found it left some.
-local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]
-if lowest then kept = math.max(kept, tonumber(lowest)) end
-local cut_off = {}
-if kept > first then
-  -- Who is cut off is noted before its messages go: as far as one call comes.
-  local going
-  kept, going = reach(kept)
-  for _, name in ipairs(redis.call('ZRANGEBYSCORE', floors, '-inf', '(' .. string.format('%.0f', kept))) do
-    local unread = redis.call('ZSCORE', floors, name)
-    -- without: members of a subscription that was cut off hear that they are strangers
-    redis.call('HSET', topic, 'cut:' .. name, string.format('%.0f %s %.0f', now, unread, kept - 1))
-    -- without: a subscription that was cut off goes on behind what it has lost
-    redis.call('ZREM', floors, name)
-    -- without: the group of a subscription that was cut off stays for ever
-    redis.call('XGROUP', 'DESTROY', messages, name)
-    -- without: the cursor of a subscription that is gone stays for ever
-    redis.call('HDEL', topic, 'at:' .. name, 'look:' .. name, 'tag:' .. name)
-    cut_off[#cut_off + 1] = name
-  end
-  trim(going)
+if gone then trim(gone) end
+-- without 4 lines: each call reads the oldest message
+if looked > 0 then
+  redis.call('HSET', topic, 'first', string.format('%.0f-%.0f', first_ms, first),
+    'gone_bytes', string.format('%.0f', gone_bytes))
 end
 return answer(table.concat(ids, ' ') .. ';' .. table.concat(cut_off, ' '))

@@ -23,25 +23,25 @@ if again == '1' then
 end
 
 local function pull(topic, messages, floors)
-  --- include: topic/state, topic/lost, topic/member
+  --- include: topic/state, topic/position, topic/lost, topic/member
   -- A server without memory lets readers finish: its first write must not grow.
   -- without: a server without memory does not let members read
   redis.call('HDEL', topic, '')
   redis.call('HSET', topic, 'seen:' .. member, now_text, 'lease:' .. member, lease_ms)
-  local calls, published_bytes, tag, has_others = unpack(redis.call(
-    'HMGET', topic, 'calls', 'bytes', 'tag:' .. subscription, 'has_others'))
-  published_bytes = tonumber(published_bytes or 0)
+  local at, ours, others, tag, calls = position(subscription)
   local reply = { calls or '0', '0', tag or '' }
-  local ids, largest = {}, 1
+  local ids, largest, known_others = {}, 1, others
   local function give(entry, pulled)
     local data = entry[2][2]
     given, bytes, largest = given + 1, bytes + #data, math.max(largest, #data)
     ids[#ids + 1] = entry[1]
-    -- without: an ack takes the number of what another program has added for that of a message
-    if not is_ours(entry) then has_others = redis.call('HSET', topic, 'has_others', '1') end
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = pulled
     reply[#reply + 1] = data
+    local is_message = is_ours(entry)
+    -- with `not is_message` for `not is_message and (not others or is_before(others, entry[1]))`: what one subscription pulls of another program lets the ack of another one take it for a message
+    if not is_message and (not others or is_before(others, entry[1])) then others = entry[1] end
+    return is_message
   end
 
   if is_repeated then
@@ -49,12 +49,13 @@ local function pull(topic, messages, floors)
     return reply
   end
   --- include: topic/pulled_long_ago, topic/unread
+  -- without: an ack takes the number of what another program has added for that of a message
+  if others ~= known_others then redis.call('HSET', topic, 'has_others', others) end
   -- without: a pull that is sent again gives nothing
   if #ids > 0 then redis.call('HSET', topic, 'got:' .. member, call_id .. ' ' .. table.concat(ids, ' ')) end
-  local has_more = number_of(at) < last
-  -- without: behind what another program has added, there is always more
-  if has_others then has_more = #redis.call('XRANGE', messages, behind(at), '+', 'COUNT', 1) > 0 end
-  if has_more then reply[2] = '1' end
+  -- without `not is_end and`: behind a message that another program has removed, there is always more
+  -- without `or others and #entries_behind(at, 1) > 0`: what another program has added behind the messages waits for the next one
+  if not is_end and (number_of(ours) < last or others and #entries_behind(at, 1) > 0) then reply[2] = '1' end
   return reply
 end
 

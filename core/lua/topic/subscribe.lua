@@ -17,9 +17,9 @@ if not redis.call('ZSCORE', floors, subscription) then
   local read, read_ms = last, last_ms
   -- without 4 lines: a member that asks for what is there does not get it
   if from_earliest == '1' then
-    local oldest, is_end = first_of_ours('-', 1000)
-    -- with `first` for `oldest and number_of(oldest[1]) or is_end and last + 1 or math.max(1, first)`: it is cut off before it has lost anything, where another program has added an entry
-    read, read_ms = (oldest and number_of(oldest[1]) or is_end and last + 1 or math.max(1, first)) - 1, 0
+    local oldest, is_end = first_of_ours()
+    -- with `first` for `oldest and number_of(oldest[1]) or is_end and last + 1 or first`: it is told to have lost what another program had removed before
+    read, read_ms = (oldest and number_of(oldest[1]) or is_end and last + 1 or first) - 1, 0
   end
   local id = string.format('%.0f-%.0f', read_ms, read)
   -- A server that died may have kept the half of a call that made or ended it (`docs/servers.md`): it is there when it has a floor.
@@ -29,7 +29,7 @@ if not redis.call('ZSCORE', floors, subscription) then
     redis.call('XGROUP', 'DESTROY', messages, subscription)
     redis.call('XGROUP', 'CREATE', messages, subscription, id)
   end
-  redis.call('HSET', topic, 'at:' .. subscription, id, 'tag:' .. subscription, tag)
+  redis.call('HSET', topic, 'at:' .. subscription, id, 'ours:' .. subscription, id, 'tag:' .. subscription, tag)
   redis.call('ZADD', floors, string.format('%.0f', read + 1), subscription)
   -- without: a subscription that was made again is told that it was cut off
   redis.call('HDEL', topic, 'cut:' .. subscription)

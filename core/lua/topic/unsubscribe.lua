@@ -3,7 +3,7 @@
 -- Replies: `left`, `ended` if the subscription did, or `stranger`; `more` if it has pulled more than one call hands over: it is a member
 --          until another call has the rest; or `format <n>`.
 -- Cost:    O(members + log n a message), at most 1,000 that are handed over, and 1,000 that go.
---- include: topic/state, topic/trim, call/once
+--- include: topic/state, topic/position, topic/trim, call/once
 -- without: a late copy ends a membership that was made since
 if earlier then return earlier end
 local subscription = redis.call('HGET', topic, 'member:' .. member)
@@ -52,10 +52,9 @@ redis.call('ZREM', floors, subscription)
 -- without: the group of a subscription that has ended stays for ever
 if has_group then redis.call('XGROUP', 'DESTROY', messages, subscription) end
 -- without 2 lines: the cursor of a subscription that has ended stays for ever
-redis.call(
-  'HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription, 'look:' .. subscription, 'tag:' .. subscription)
+redis.call('HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription, 'ours:' .. subscription, 'look:' .. subscription,
+  'tag:' .. subscription)
 leave()
-local lowest = redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES')[2]
 -- without: what only a subscription that has ended had not read stays until the next message
-if lowest then trim_to(tonumber(lowest)) end
+trim_read()
 return answer('ended')

@@ -86,6 +86,7 @@ library!(
     "topic/given_again",
     "topic/lost",
     "topic/member",
+    "topic/position",
     "topic/pulled_long_ago",
     "topic/state",
     "topic/trim",

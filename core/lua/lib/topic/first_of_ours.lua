@@ -1,18 +1,14 @@
--- The first message from an id on, where another program may have added something before it.
--- Needs: `messages`, `is_ours`. Gives: `first_of_ours`: its entry, or nothing and whether the look came to the end; and how many entries
--- it has read, which are about as many as it may.
-local function first_of_ours(from, most)
-  -- A message may be large, so few are read where few are enough.
-  local count, read = 1, 0
-  while read < most do
-    local entries = redis.call('XRANGE', messages, from, '+', 'COUNT', count)
-    read = read + #entries
+-- The first message that is there, where another program may have added something before it: in a look at a few entries.
+-- Needs: `messages`, `is_ours`. Gives: `first_of_ours`: its entry, or nothing and whether there is none.
+local function first_of_ours()
+  local entries
+  -- A message may be large, so one is read where one is enough.
+  for _, count in ipairs({ 1, 10 }) do
+    entries = redis.call('XRANGE', messages, '-', '+', 'COUNT', count)
     for _, entry in ipairs(entries) do
       -- with `true` for `is_ours(entry)`: the number of what another program has added is taken for that of a message
-      if is_ours(entry) then return entry, false, read end
+      if is_ours(entry) then return entry end
     end
-    if #entries < count then return nil, true, read end
-    count = math.min(10 * count, most)
   end
-  return nil, false, read
+  return nil, #entries < 10
 end

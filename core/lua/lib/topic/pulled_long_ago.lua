@@ -20,12 +20,17 @@ for part = 1, 10 do
     -- without `and has_room()`: a pull gives more than was asked for
     if one[3] >= lease_of(one[2]) and has_room() then
       local entry = redis.call('XCLAIM', messages, subscription, member, 0, one[1])[1]
-      if entry then give(entry, one[4] + 1) end
+      if entry then
+        give(entry, one[4] + 1)
+      else
+        -- Another program has removed it. Redis 7 knows that by itself.
+        redis.call('XACK', messages, subscription, one[1])
+      end
     end
     start = behind(one[1])
   end
   if not has_room() then break end
-  if #pulled < 100 then
+  if #pulled < 100 or not start then
     next_start = nil
     break
   end

@@ -1,37 +1,43 @@
--- Removes the oldest messages, so many that a message that is to be kept is the first one: a thousand in one call at most.
--- Needs: `messages`, `first`, `length`, `number_of`, `is_ours`. Gives: `reach`, `trim`, `trim_to`.
+-- Removes the oldest messages.
+-- Needs: `topic`, `messages`, `floors`, `last`, `length`, `first`, `first_ms`,
+-- `ms_of`, `number_of`, `behind`, `position`, `read_until`. Gives: `trim`, `trim_read`; `first`, `first_ms` and `length` are those of now.
 
--- The number of the first message that one call can keep, and how many entries go then.
-local function reach(kept)
-  local going = math.min(kept - first, length, 1000)
-  if going <= 0 then return first, 0 end
-  local oldest = redis.call('XRANGE', messages, '-', '+', 'COUNT', 1)[1]
-  -- with `true` for `is_ours(oldest) and number_of(oldest[1]) == first`: what another program has added pushes out messages that nobody has read
-  -- without `is_ours(oldest) and`: so it does if it has the number of the first message
-  if is_ours(oldest) and number_of(oldest[1]) == first then return first + going, going end
-  -- What another program has added is counted in `length`. It goes with the next message; very much of it without one.
-  -- While one is there, this is each call's way, so few messages are read where few are enough.
-  local reached
-  for _, count in ipairs({ 2, 20, 200, 1000 }) do
-    local entries = redis.call('XRANGE', messages, '-', '+', 'COUNT', count)
-    going = 0
-    for at, entry in ipairs(entries) do
-      -- with `if true then`: the number of what another program has added is taken for that of a message
-      if is_ours(entry) then
-        local number = number_of(entry[1])
-        if number >= kept then return kept, going end
-        reached, going = number + 1, at
-      end
-    end
-    if #entries < count then return reached or first, going end
+-- Up to this id; says whether nothing is left of that.
+local function trim(gone)
+  if type(redis.pcall('XTRIM', messages, 'MINID', behind(gone))) == 'number' then return true end
+  -- Redis 5 and 6.0 remove by count alone, so what goes is counted.
+  local going = redis.call('XRANGE', messages, '-', gone, 'COUNT', 1000)
+  length = length - #going
+  redis.call('XTRIM', messages, 'MAXLEN', string.format('%.0f', length))
+  return #going < 1000
+end
+
+-- Removes what all subscriptions have read, a thousand in one call. Of one that has just acked, all is known. Gives the lowest floor.
+local function trim_read(own_floor, own_read)
+  local name, lowest = unpack(redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES'))
+  lowest = tonumber(lowest or nil)
+  if not lowest or lowest <= first then return lowest end
+  local gone = own_read
+  -- with `if false then`: what another subscription of the topic has not read is removed
+  if lowest ~= own_floor then
+    local _, ours, others = position(name)
+    -- Another program may have destroyed its group.
+    local pulled = redis.pcall('XPENDING', messages, name)
+    -- with `read_until(pulled, ours, others)` for `not pulled.err and read_until(pulled, ours, others)`: a subscription whose group is gone ends the calls of all others
+    gone = not pulled.err and read_until(pulled, ours, others)
   end
-  -- with `return first, 0` for `return reached or first, reached and going or 1000`: behind very much that another program has added, bounds remove nothing
-  return reached or first, reached and going or 1000
-end
-local function trim(going)
-  if going > 0 then redis.call('XTRIM', messages, 'MAXLEN', string.format('%.0f', length - going)) end
-end
-local function trim_to(kept)
-  local _, going = reach(kept)
-  trim(going)
+  -- Others with the same floor, or a higher one, have read what lies before it, and no more.
+  -- without `or number_of(gone) >= lowest`: what another subscription of the topic has not read is removed
+  if not gone or number_of(gone) >= lowest then return lowest end
+  -- with `false` for `length - (last - lowest + 1) > 1000`: an ack that frees a large topic keeps all queues of the server waiting
+  if length - (last - lowest + 1) > 1000 then
+    -- Whole blocks only, and no more than this.
+    local going = redis.pcall('XTRIM', messages, 'MINID', '~', behind(gone), 'LIMIT', 1000)
+    if type(going) == 'number' and going > 0 then return lowest end
+  end
+  if not trim(gone) then return lowest end
+  first, first_ms = lowest, math.max(first_ms, ms_of(gone))
+  -- without: each ack looks for what it may remove
+  redis.call('HSET', topic, 'first', string.format('%.0f-%.0f', first_ms, first))
+  return lowest
 end

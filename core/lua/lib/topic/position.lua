@@ -1,0 +1,46 @@
+-- How far a subscription is.
+-- Needs: `topic`, `messages`, `last`, `first_id`, `number_of`, `is_ours`, `is_before`. Gives: `position`, `read_until`.
+
+-- Of a subscription: the id of the last entry that it has pulled, and of the last message of ours; the last entry of another program that any
+-- subscription has pulled; the tag; and how many calls have published.
+local function position(subscription)
+  local at, ours, noted_tag, others, calls = unpack(redis.call(
+    'HMGET', topic, 'at:' .. subscription, 'ours:' .. subscription, 'tag:' .. subscription, 'has_others', 'calls'))
+  -- A version that kept no id of them may have pulled some anywhere.
+  if others == '1' then others = '18446744073709551615-18446744073709551615' end
+  if not ours then
+    -- An older version kept `at` alone. An ACL that was written for it may not permit the look: then it finds none.
+    -- with `call` for `pcall`: an ACL that was written for an older version ends each pull
+    for _, entry in ipairs(redis.pcall('XREVRANGE', messages, at, '-', 'COUNT', 10)) do
+      if not ours and is_ours(entry) then ours = entry[1] end
+    end
+    -- Where nothing is left of what it has pulled, only an entry of another program has a number that cannot be.
+    ours = ours or not others and number_of(at) <= last and at or '0-0'
+  end
+  return at, ours, others, noted_tag, calls
+end
+
+-- The id of the last message of ours up to which a subscription has read everything, by the summary of what it has pulled; or nothing, if a look at a few entries does not find it:
+-- then a later ack does.
+local function read_until(pulled, ours, others)
+  local oldest = pulled[1] > 0 and pulled[2]
+  if not oldest then return ours end
+  -- With all of these before the first message, this is none of them, and there is none before it.
+  -- without: long after another program has added something, acks read messages
+  -- with `is_before(others, first_id)` for `is_before(others, first_id) and not is_before(oldest, first_id)`: an entry of another program before the first message is taken for one
+  if others and is_before(others, first_id) and not is_before(oldest, first_id) then others = nil end
+  -- without `not others and`: what another program has added takes the place of a message
+  -- without `and number_of(oldest) > 0`: what an older version has pulled of another program ends each ack
+  if not others and number_of(oldest) > 0 then
+    return string.match(oldest, '^%d+') .. string.format('-%.0f', number_of(oldest) - 1)
+  end
+  -- without: behind much that another program has added, nothing of what was read goes
+  if is_before(ours, oldest) then return ours end
+  for _, count in ipairs({ 2, 20 }) do
+    for _, entry in ipairs(redis.pcall('XREVRANGE', messages, oldest, '-', 'COUNT', count)) do
+      -- with `is_ours(entry)` for `entry[1] ~= oldest and is_ours(entry)`: a message that was pulled and not acked is removed
+      -- with `entry[1] ~= oldest` for `entry[1] ~= oldest and is_ours(entry)`: the number of what another program has added is taken for that of a message
+      if entry[1] ~= oldest and is_ours(entry) then return entry[1] end
+    end
+  end
+end
