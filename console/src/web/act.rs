@@ -168,7 +168,7 @@ impl Act {
                     count,
                     fill(question, &[&counted, &named.name, &of_state]),
                     more,
-                    matching_page(query, &named, state),
+                    matching_page(query, named, state),
                 )
             }
             Self::Purge => {
