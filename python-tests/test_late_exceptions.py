@@ -12,6 +12,7 @@ import ctypes
 import logging
 import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +25,20 @@ import duly._runs
 import duly._threads
 import pytest
 from support import empty, running, until
+
+ALONE = "DULY_LATE_ALONE"
+
+
+@pytest.mark.skipif(ALONE in os.environ, reason="it runs the others")
+def test_in_a_process_of_its_own() -> None:
+    """Run the others where no other test has left a thread, a logger or spans that an exception could come to."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]
+    ended = subprocess.run(command, env={**os.environ, ALONE: "1"}, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-1000:]
+    assert " passed" in ended.stdout
+
+
+alone = pytest.mark.skipif(ALONE not in os.environ, reason="test_in_a_process_of_its_own runs it")
 
 
 class LateError(Exception):
@@ -112,6 +127,7 @@ MOST = 800
 """More than there are instructions from one handler to the next."""
 
 
+@alone
 @pytest.mark.usefixtures("no_pauses")
 @pytest.mark.parametrize("raised", [None, ValueError, duly.Release], ids=["works", "raises", "releases"])
 @pytest.mark.parametrize("hooks", [False, True], ids=["quick", "hooks"])
@@ -161,6 +177,7 @@ def test_at_whatever_instruction_it_comes_what_ran_is_what_was_acked(
     assert {data for data, _ in heard.failing} <= failed
 
 
+@alone
 @pytest.mark.usefixtures("no_pauses", "no_log")
 @pytest.mark.parametrize("concurrency", [1, 2])
 @pytest.mark.parametrize("hooks", [False, True], ids=["quick", "hooks"])
@@ -206,6 +223,7 @@ def in_wait(thread: int) -> bool:
     return sys._current_frames()[thread].f_code.co_name == "_serve"
 
 
+@alone
 @pytest.mark.parametrize("raises", [False, True])
 @pytest.mark.parametrize("hooks", [False, True], ids=["quick", "hooks"])
 def test_one_that_comes_while_the_thread_waits_costs_the_next_job_nothing(
@@ -237,6 +255,7 @@ def test_one_that_comes_while_the_thread_waits_costs_the_next_job_nothing(
         assert heard.after_ran == ran[1 if raises else 0 :]
 
 
+@alone
 def test_a_second_one_while_the_first_is_logged_ends_no_thread(client: duly.Client, queue: duly.Queue) -> None:
     threads: list[int] = []
     worker = duly.Worker(client, ["q"])
@@ -259,6 +278,7 @@ def test_a_second_one_while_the_first_is_logged_ends_no_thread(client: duly.Clie
     assert len(set(threads)) == 1
 
 
+@alone
 @pytest.mark.usefixtures("no_pauses")
 @pytest.mark.parametrize("hooks", [False, True])
 def test_what_runs_on_the_event_loop_is_what_was_acked(
@@ -304,6 +324,7 @@ def test_what_runs_on_the_event_loop_is_what_was_acked(
     assert len(heard.after_ran) == len(set(heard.after_ran))
 
 
+@alone
 def test_one_that_comes_while_on_failed_is_waited_for_does_not_end_its_thread(
     client: duly.Client, queue: duly.Queue
 ) -> None:
