@@ -194,6 +194,8 @@ def test_jobs_are_found_by_what_they_have(duly_command: Command, failed_mails: d
     status, out, err = duly_command("find", "mail", "--state", "failed", "--limit", "2")
     assert (status, len(out.splitlines())) == (0, 3)
     assert err.startswith("duly: these are the first 2 ("), err
+    assert duly_command("find", "mail", "--state", "failed", "--state", "failed", "--limit", "12")[2] == ""
+    assert duly_command("find", "mail", "--limit", "0")[0] == 2
     assert duly_command("find", "mail", "--name", "none") == (0, "no job of mail matches (14 were looked at)\n", "")
     assert duly_command("find", "mail", "--key-prefix", "mail:1", "--priority", "5", "--state", "ready")[0] == 0
     for wrong in (["x", "--name", "y"], [], ["--state", "ready", "--since", "2026-12-01T00:00:00Z", "--error", ""]):

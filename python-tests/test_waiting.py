@@ -74,8 +74,8 @@ def test_ctrl_c_leaves_a_waiting_reserve_within_half_a_second(program: Start, qu
             sent = time.monotonic()
             os.kill(os.getpid(), signal.SIGINT)
         threading.Thread(target=press).start()
-        print("waiting")
         try:
+            print("waiting")
             queue.reserve(wait=60)
         except KeyboardInterrupt:
             print(time.monotonic() - sent < 20)

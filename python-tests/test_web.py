@@ -474,6 +474,16 @@ def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client
     assert web.act(f"/ask/requeue-matching?{fields}", "requeue-matching") == notice
     fields = urlencode({"queue": "mail", "state": "ready", "key_prefix": "mail:1", "priority": "5"})
     assert web.act(f"/ask/cancel-matching?{fields}", "cancel-matching") == "15 jobs are removed."
+    # More than was asked about is not touched.
+    fields = urlencode({"queue": "mail", "state": "failed", "name": "mail.read", "error": "no mail"})
+    form = web.form(f"/ask/cancel-matching?{fields}", "cancel-matching")
+    assert "mail.read" in web.ask("GET", f"/ask/cancel-matching?{fields}").text
+    queue.push("later", name="mail.read", max_retries=0)
+    while taken := queue.reserve():
+        taken.fail("no mail") if taken.data == "later" else taken.ack()
+    answer = web.post(form.action, form.fields)
+    assert (answer.status, "More jobs match now" in answer.text) == (409, True)
+    assert web.get("/ask/requeue-matching", queue="mail", state="ready", name="x").status == 404
     none = web.get("/jobs", queue="mail", state="ready", name="none").text
     assert "None of these jobs matches." in none
     assert "/ask/" not in none

@@ -20,7 +20,7 @@ pub(crate) struct Failed {
     #[command(flatten)]
     one: One,
     /// At most so many groups, the largest first
-    #[arg(long, default_value_t = 20)]
+    #[arg(long, default_value_t = 20, value_parser = crate::jobs::at_least_one)]
     limit: usize,
     #[command(flatten)]
     shown: Shown,
@@ -67,11 +67,14 @@ impl Failed {
             output.table(&headings, shown.iter().map(row).collect());
         }
         let hidden = groups.len() - shown.len();
-        if hidden > 0 || others > 0 {
+        if hidden > 0 {
             let counted: u64 = shown.iter().map(|group| group.count).sum();
+            let left = total - counted - others;
+            output.complain(&format!("{left} of {total} failed jobs are in other groups: --limit shows more"));
+        }
+        if others > 0 {
             output.complain(&format!(
-                "{} of {total} failed jobs are in other groups: --limit shows more",
-                total - counted
+                "{others} of {total} failed jobs are in groups too small and too many to be counted"
             ));
         }
         Ok(DONE)

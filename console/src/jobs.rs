@@ -116,8 +116,8 @@ pub(crate) struct Find {
     /// Jobs in this state; may be given more than once [default: all states]
     #[arg(long, value_enum, value_name = "STATE")]
     state: Vec<JobState>,
-    /// At most so many jobs that match
-    #[arg(long, default_value_t = 20)]
+    /// At most so many jobs that match, 1 or more
+    #[arg(long, default_value_t = 20, value_parser = at_least_one)]
     limit: usize,
     #[command(flatten)]
     shown: Shown,
@@ -178,6 +178,11 @@ impl Find {
     }
 }
 
+/// A number of rows.
+pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "a number from 1 on".to_owned())
+}
+
 impl Find {
     /// All that match, state after state.
     async fn search(&self, mut output: Output<'_>) -> Result<u8, Error> {
@@ -186,19 +191,22 @@ impl Find {
             self.which.by()?;
         }
         let filter = filter.unwrap_or_default();
+        let mut named = self.state.clone();
+        named.dedup();
         let every = [JobState::Delayed, JobState::Ready, JobState::Reserved, JobState::Failed];
         let states = match self.state.is_empty() {
             // A ready job has no time to search by.
             true if self.matches.has_times() => &[JobState::Delayed, JobState::Reserved, JobState::Failed][..],
             true => &every[..],
-            false => &self.state,
+            false => &named,
         };
         let queue = self.one.open().await?;
         let (mut jobs, mut looked_at, mut is_all) = (Vec::new(), 0, true);
         for state in states {
             let mut cursor = None;
             loop {
-                let left = self.limit.saturating_sub(jobs.len());
+                // One more says whether there are more.
+                let left = self.limit.saturating_add(1).saturating_sub(jobs.len());
                 if left == 0 {
                     is_all = false;
                     break;
@@ -214,6 +222,8 @@ impl Find {
             }
         }
         end_progress(&mut output);
+        is_all &= jobs.len() <= self.limit;
+        jobs.truncate(self.limit);
         if self.shown.json {
             let jobs: Vec<_> = jobs.iter().map(|job| Job::of(job, None)).collect();
             output.json(&jobs)?;

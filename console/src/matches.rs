@@ -118,17 +118,26 @@ pub(crate) async fn act_on_all(
     yes: Yes,
     output: &mut Output<'_>,
 ) -> Result<u8, Error> {
-    let mut all = Vec::new();
-    for state in states {
+    let mut all: Vec<Matching> = Vec::new();
+    for (at, state) in states.iter().enumerate() {
+        if states[..at].contains(state) {
+            continue; // said twice
+        }
         let mut found = queue.matching(*state, filter.clone())?;
-        while found.look().await? {
+        loop {
+            let looked = found.look().await;
+            if !ending_progress_if_wrong(looked, output)? {
+                break;
+            }
             progress(&format!("{} of {} jobs match", found.len(), found.looked_at()), output);
         }
         all.push(found);
     }
     end_progress(output);
     let total: usize = all.iter().map(Matching::len).sum();
-    let names = states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" or ");
+    let mut names: Vec<_> = states.iter().map(|state| state.as_str()).collect();
+    names.dedup();
+    let names = names.join(" or ");
     if total == 0 {
         output.line(&format!("no {names} job of {} matches", queue.name()));
         return Ok(DONE);
@@ -139,7 +148,14 @@ pub(crate) async fn act_on_all(
     let mut done = 0;
     for found in &mut all {
         while !found.is_empty() {
-            done += act.next(found).await?;
+            done += match act.next(found).await {
+                Ok(some) => some,
+                Err(error) => {
+                    end_progress(output);
+                    output.line(&format!("{done} of {total} jobs {}", act.done()));
+                    return Err(error);
+                }
+            };
             progress(&format!("{done} of {total} {}", act.done()), output);
         }
     }
@@ -154,6 +170,13 @@ pub(crate) async fn act_on_all(
         return Ok(FAILED);
     }
     Ok(DONE)
+}
+
+fn ending_progress_if_wrong<T>(result: Result<T, Error>, output: &mut Output<'_>) -> Result<T, Error> {
+    if result.is_err() {
+        end_progress(output);
+    }
+    result
 }
 
 /// Only on a terminal, where the next line takes its place.

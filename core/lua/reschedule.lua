@@ -1,6 +1,6 @@
--- Gives a waiting job another due time.
+-- Gives a waiting job another due time, or only one that is in the state `only`.
 -- Moves:   delayed -> delayed | ready; ready -> delayed.
--- Replies: `moved <id>`; `reserved <id>` or `failed <id>` (not touched); `absent`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
+-- Replies: `moved <id>`; `<state> <id>` of one that was not touched; `absent`; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n).
 --- include: call/once
 -- without: a reschedule sent again moves the job that somebody else moved since
@@ -30,6 +30,8 @@ local state, level = state_of(id, record)
 if not level then return not_touched('absent') end -- unreadable and ready: the next reserve puts it into `failed`
 -- without: a job that runs is also delayed
 if state == 'reserved' or state == 'failed' then return not_touched(state .. ' ' .. id) end
+-- without: a job is rescheduled in a state in which it was not to be
+if only ~= '' and state ~= only then return not_touched(state .. ' ' .. id) end
 
 local at = due_of(due)
 if at then

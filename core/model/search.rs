@@ -417,3 +417,85 @@ async fn a_number_of_failures_is_no_text_of_an_error() {
     assert!(page.jobs[0].undecodable.is_some());
     assert!(all_ids(&queue, State::Failed, &Filter::new().priority(5), 10).await.is_empty());
 }
+
+/// A newer version's record, for example: neither its age nor its name is known, and it is not acted on by these.
+#[tokio::test]
+async fn what_cannot_be_read_is_neither_old_nor_without_a_name() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "orders");
+    for id in ["named", "unnamed", "newer"] {
+        let job = job(1).id(id);
+        queue.push(if id == "named" { job.name("x") } else { job }).await.unwrap();
+    }
+    server.command(&["HSET", "duly:{orders}:jobs", "newer", "{\"v\":99,\"data\":1}"]);
+    let old = Filter::new().older_than(Duration::ZERO);
+    for (filter, expected) in [(old, vec!["unnamed", "named"]), (Filter::new().unnamed(), vec!["unnamed"])] {
+        assert_eq!(all_ids(&queue, State::Ready, &filter, 10).await, expected);
+        assert_eq!(matching(&queue, State::Ready, filter).await.ids().collect::<Vec<_>>(), expected);
+    }
+    assert_eq!(all_ids(&queue, State::Ready, &Filter::new(), 10).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_job_that_has_become_ready_is_not_rescheduled_as_a_delayed_one() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    for number in 0..3 {
+        queue.push(job(number).id(number.to_string()).delay(hours(1))).await.unwrap();
+    }
+    let mut found = matching(&queue, State::Delayed, Filter::new()).await;
+    queue.reschedule("1", When::Now).await.unwrap();
+    assert_eq!(found.reschedule(When::After(Millis::from_secs(60))).await.unwrap(), 2);
+    assert_eq!(all_ids(&queue, State::Ready, &Filter::new(), 10).await, ["1"]);
+}
+
+#[tokio::test]
+async fn a_job_that_came_again_and_again_is_in_a_page_once() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push(job(1).id("other")).await.unwrap();
+    for _ in 0..60 {
+        queue.push(job(1).id("same")).await.unwrap();
+        queue.cancel("same").await.unwrap();
+    }
+    queue.push(job(1).id("same")).await.unwrap();
+    assert_eq!(all_ids(&queue, State::Ready, &Filter::new(), 30).await, ["same", "other"]);
+}
+
+/// A look ends beside a producer that is quicker than it.
+#[tokio::test]
+async fn what_comes_after_the_look_has_begun_is_not_looked_for() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..1200).map(|n| job(n).delay(hours(1))), |_| ()).await.unwrap();
+    let mut found = queue.matching(State::Delayed, Filter::new()).unwrap();
+    while found.look().await.unwrap() {
+        queue.push_many((0..600).map(|n| job(n).delay(hours(2))), |_| ()).await.unwrap();
+    }
+    assert_eq!(found.len(), 1200);
+}
+
+#[tokio::test]
+async fn a_large_group_behind_very_many_small_ones_is_counted() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.keep_failed(20_000, hours(24)).await.unwrap();
+    queue.push_many((0..11_000).map(|n| job(n).max_retries(0)), |_| ()).await.unwrap();
+    for number in 0_u64..22 {
+        let jobs = reserved(&queue, 500).await;
+        let letter = |digit: u8| char::from(b'k' + digit - b'0');
+        let ends = jobs.iter().map(|job| async move {
+            let word: String = job.envelope.data.as_str().bytes().map(letter).collect();
+            job.fail(&if number < 21 { format!("nobody named {word}") } else { "no database".to_owned() }).await
+        });
+        futures_util::future::try_join_all(ends).await.unwrap();
+    }
+    let failed = queue.counts().await.unwrap().failed;
+    let mut groups = queue.failure_groups();
+    while groups.look().await.unwrap() {}
+    let others = groups.others();
+    let groups = groups.largest();
+    assert_eq!((groups[0].kind.as_str(), groups[0].count), ("no database", 500));
+    assert!(others > 0);
+    assert_eq!(groups.iter().map(|group| group.count).sum::<u64>() + others, failed);
+}

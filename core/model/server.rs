@@ -244,7 +244,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
         Command::Cancel { by, only, names, .. } => {
             call!(Cancel { by: *by, only: (*only).to_owned() }.with(names.iter().map(String::as_str)))
         }
-        Command::Reschedule { by, name, due, .. } => call!(Reschedule { by: *by }.with([(name.as_str(), *due)])),
+        Command::Reschedule { by, name, due, .. } => {
+            call!(Reschedule { by: *by, only: "" }.with([(name.as_str(), *due)]))
+        }
         Command::Requeue { ids, .. } => call!(Requeue {}.with(ids.iter().map(String::as_bytes))),
         Command::Purge { state, cap, .. } => call!(Purge { state, cap: *cap }.with([])),
         Command::Promote { cap } => call!(Promote { promote_cap: *cap }.with([])),

@@ -136,7 +136,7 @@ impl Queue {
     pub async fn reschedule(&self, id: &str, when: When) -> Result<String, Error> {
         name::check_id(id).map_err(self.during("reschedule"))?;
         for part in self.parts_by_id(id) {
-            if let Some(id) = part.reschedule(By::Id, id, when).await? {
+            if let Some(id) = part.reschedule(By::Id, id, when, None).await? {
                 return Ok(id);
             }
         }
@@ -146,7 +146,7 @@ impl Queue {
     /// Like [`Queue::reschedule`], of the live job that holds this business key.
     pub async fn reschedule_key(&self, key: &str, when: When) -> Result<String, Error> {
         name::check_key(key).map_err(self.during("reschedule"))?;
-        let moved = self.part_of(key).reschedule(By::Key, key, when).await?;
+        let moved = self.part_of(key).reschedule(By::Key, key, when, None).await?;
         moved.ok_or_else(|| self.during("reschedule")(no_such_job(By::Key, key)))
     }
 
@@ -297,8 +297,8 @@ impl Part {
         }
     }
 
-    /// The id; `None` if there is no such job.
-    async fn reschedule(&self, by: By, value: &str, when: When) -> Result<Option<String>, Error> {
+    /// The id; `None` if there is no such job. `only`: a job in this state.
+    async fn reschedule(&self, by: By, value: &str, when: When, only: Option<State>) -> Result<Option<String>, Error> {
         let too_far = match when {
             When::Now => false,
             When::After(delay) => delay > MAX_DELAY,
@@ -313,7 +313,7 @@ impl Part {
             When::After(delay) => Due::After(delay.get()),
             When::At(at) => Due::At(at.get()),
         };
-        match self.run(Reschedule { by }.with([(value, due)])).await? {
+        match self.run(Reschedule { by, only: only.map_or("", State::as_str) }.with([(value, due)])).await? {
             RescheduleReply::Moved(id) => Ok(Some(id)),
             RescheduleReply::Absent => Ok(None),
             RescheduleReply::InState(state, id) => {

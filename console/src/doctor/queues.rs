@@ -82,7 +82,8 @@ fn late(looked: &Looked, doctor: &Doctor) -> Option<Finding> {
     if *paused {
         return None;
     }
-    let what = format!("jobs wait for {}", span(late));
+    // A retry or a requeue does not count anew.
+    let what = format!("jobs wait that were due {} ago", span(late));
     Some(match (looked.workers, held) {
         (0, _) => {
             let what = format!("{what}, and nobody works on the queue");
@@ -106,9 +107,10 @@ fn failed(looked: &Looked) -> Option<Finding> {
         (0, _) => None,
         (_, 1..) => {
             let what = format!(
-                "{failed} jobs have failed for good, and {trimmed} older ones were removed: the queue keeps no more"
+                "{failed} jobs have failed for good, and {trimmed} older ones were removed since the queue was first used, by its bounds"
             );
-            Some(Finding::new(Warning, "failed", what, advice))
+            let level = if failed >= MANY_FAILED { Warning } else { Note };
+            Some(Finding::new(level, "failed", what, advice))
         }
         (MANY_FAILED.., _) => {
             let what = format!(

@@ -127,11 +127,14 @@ impl Act {
         };
         let asked = ["id", "name", "state", "from"].map(|name| (name, query.get(name)));
         let of_filter = matches::given(query).into_iter().filter(|(name, _)| *name != "name").collect::<Vec<_>>();
-        let fields = [&named.fields()[..], &asked[..], &of_filter].concat();
+        let counted = count.to_string();
+        let fields = [&named.fields()[..], &asked[..], &of_filter, &[("count", counted.as_str())]].concat();
+        let is_by_filter = matches!(self, Self::RequeueMatching | Self::CancelMatching);
         let class = if self.destroys() { "danger" } else { "primary" };
         let body = html! {
             section.ask {
                 h1 { (shown(&text)) }
+                @if is_by_filter { (matches::described(query, words)) }
                 @if self == Self::Cancel { p.name { (shown(query.get("id"))) } }
                 @if count == 0 { p { (words.none_left) } } @else { p { (more) } }
                 div.actions {
@@ -156,6 +159,7 @@ impl Act {
                 let question = fill(words.ask_requeue_all, &[&number(count), &named.name]);
                 asked(count, question, words.ask_requeue_all_more, of_queue)
             }
+            Self::RequeueMatching if state != State::Failed => Ok(None),
             Self::RequeueMatching | Self::CancelMatching => {
                 let is_requeue = self == Self::RequeueMatching;
                 let (found, is_all) = matches::find(&queue, state, matches::filter_of(query, words)?).await?;
@@ -261,6 +265,10 @@ impl Subject<'_> {
         let (found, is_all) = matches::find(&self.queue, state, matches::filter_of(self.form, words)?).await?;
         let is_requeue = act == Act::RequeueMatching;
         let total = found.len();
+        // Others have come since it was asked, and nobody has agreed to those.
+        if total > self.form.number("count") {
+            return Err(Page::refusal(StatusCode::CONFLICT, words.more_match, words.more_match_more).into());
+        }
         let (done, left) = matches::act(found, is_requeue).await?;
         let stayed = total - left - usize::try_from(done).unwrap_or(0);
         let mut notice = match (is_requeue, stayed) {

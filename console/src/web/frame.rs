@@ -23,7 +23,9 @@ impl Frame<'_> {
     pub(crate) fn around(&self, page: &Page) -> Markup {
         let words = self.words;
         let path = &self.request.path;
-        let is_live = self.session.is_some() && !path.starts_with("/ask/") && !path.starts_with("/act/");
+        // What reads many jobs is read when it is asked for.
+        let is_large = matches!(path.as_str(), "/jobs" | "/groups");
+        let is_live = self.session.is_some() && !is_large && !path.starts_with("/ask/") && !path.starts_with("/act/");
         html! {
             (DOCTYPE)
             html lang=(words.code) {

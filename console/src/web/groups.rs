@@ -30,10 +30,12 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     }
     let looked_at = groups.looked_at();
     let groups = groups.largest();
+    let shown: u64 = groups.iter().take(MOST).map(|group| group.count).sum();
     let body = html! {
         h1 { (words.groups_page) " " a.name href=(named.link("/queue", &[("state", State::Failed.as_str())])) { (named.name) } }
         @if groups.is_empty() { (empty(words.no_failed, words.no_failed_more)) } @else {
             p.hint { (fill(if is_all { words.groups_of } else { words.groups_of_some }, &[&number(groups.len() as u64), &number(looked_at)])) }
+            @if shown < looked_at { p.hint { (fill(words.groups_hidden, &[&number(looked_at - shown)])) } }
             div.scroll { table.cards {
                 thead { tr {
                     th { (words.kind) } th { (words.name) } th.number { (words.jobs) } th { (words.first_failed) } th { (words.last_failed) }

@@ -116,6 +116,25 @@ fn pager(
     }
 }
 
+/// What a filter asks for, in words.
+pub(crate) fn described(fields: &Fields, words: &Words) -> Markup {
+    let named = [
+        ("name", words.name),
+        ("key_prefix", words.key_prefix),
+        ("error", words.error_has),
+        ("priority", words.priority),
+        ("group", words.kind),
+    ];
+    let is_unnamed = fields.given("unnamed").is_some();
+    html! {
+        ul.facts {
+            @for (name, label) in named { @if let Some(value) = fields.given(name) { li { (label) ": " b { (super::text::shown(value)) } } } }
+            @if is_unnamed { li { b { (words.unnamed) } } }
+            @if given(fields).is_empty() { li { b { (words.every_job) } } }
+        }
+    }
+}
+
 /// All that match, or as many as can be found in the time that a request has: `false` then.
 pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<(Matching, bool), Error> {
     let (mut found, started) = (queue.matching(state, filter)?, Instant::now());

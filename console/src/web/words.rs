@@ -127,6 +127,7 @@ words! {
     groups: "Groups", "分组";
     groups_of: "{} groups of {} failed jobs", "{1} 个失败任务，共 {0} 组";
     groups_of_some: "{} groups of the oldest {} failed jobs: more than that are too many for one page", "最早的 {1} 个失败任务，共 {0} 组：更多则一页放不下";
+    groups_hidden: "{} of them are in smaller groups that are not shown.", "其中 {} 个属于未显示的较小分组。";
     kind: "How they failed", "失败方式";
     jobs: "Jobs", "任务数";
     first_failed: "First (UTC)", "最早 (UTC)";
@@ -136,6 +137,10 @@ words! {
     ask_requeue_matching: "Run {} failed jobs of {} that match again?", "重新执行 {1} 中匹配的 {0} 个失败任务？";
     ask_cancel_matching: "Remove {0} {2} jobs of {1} that match?", "删除 {1} 中匹配的 {0} 个{2}任务？";
     ask_cancel_matching_more: "They are removed for good. A worker that runs one loses it.", "任务将被永久删除。若正在执行，工作进程会失去租约。";
+    more_match: "More jobs match now than were asked about", "现在匹配的任务比询问时更多";
+    more_match_more: "Nothing was done. Go back, and look at them again.", "未执行任何操作。请返回重新查看。";
+    every_job: "all jobs in this state", "该状态的全部任务";
+    unnamed: "without a name", "无名称";
     at_least: "at least {}", "至少 {}";
     done_cancel_matching: "{} jobs are removed.", "已删除 {} 个任务。";
     done_matching_left: "{} of them are left: do it again to go on.", "还剩 {} 个：请再次执行以继续。";

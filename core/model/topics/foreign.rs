@@ -666,6 +666,61 @@ fn an_entry_of_another_program_before_the_first_message_is_taken_for_none() {
     assert_eq!(pulled(&mut real, 100).len(), 2);
 }
 
+/// A slow subscription pulls one before the first message when a quick one has pulled a later one.
+#[test]
+fn an_ack_knows_the_last_entry_of_another_program_that_anybody_has_pulled() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    real.call(&Numbered::Bound([50, MOST, MOST_BYTES]));
+    for member in [0, 2] {
+        real.subscribe(member);
+    }
+    publish(&mut real, &[1]);
+    for member in [0, 2] {
+        let given = pulled_by(&mut real, member, 100);
+        real.ack(member, "", &given);
+    }
+    add(&mut real, &format!("{}-81", START + 1));
+    // A look by age knows the first message.
+    for later in [60, 61] {
+        real.server.set_clock(&real.keys, START + later);
+        publish(&mut real, &[1]);
+    }
+    add(&mut real, &format!("{}-900", START + 61));
+    let given = pulled(&mut real, 100);
+    assert_eq!(pulled_by(&mut real, 2, 1), given[..1]);
+    real.ack(0, "", &given[..3]);
+    publish(&mut real, &[1]);
+    let slow = pulled_by(&mut real, 2, 100);
+    assert_eq!(slow.len(), 4);
+    real.ack(2, "", &[&given[..1], &slow].concat());
+    assert_eq!(pulled(&mut real, 100), slow[3..], "nobody else's ack takes a message away");
+}
+
+#[test]
+fn a_pull_says_whether_there_is_more_beside_another_program() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    real.subscribe(0);
+    let more = |real: &mut Real<'_>, most: usize| -> (usize, bool) {
+        let PullReply(pulled) = PullReply::decode(real.pull(&OnePull { most, ..one_pull(0) }).unwrap()).unwrap();
+        let Ok(Membership::Member(pulled)) = &pulled[0] else { panic!("{pulled:?}") };
+        (pulled.messages.len(), pulled.has_more)
+    };
+    // The last message is gone.
+    publish(&mut real, &[1; 2]);
+    real.server.command(&["XDEL", &real.keys.spell(Key::Messages), &format!("{START}-2")]);
+    assert_eq!(more(&mut real, 9), (1, false));
+    // Something of another program is behind it.
+    add(&mut real, &format!("{START}-3"));
+    assert_eq!(more(&mut real, 9), (1, false));
+    real.server.set_clock(&real.keys, START + 1);
+    publish(&mut real, &[1]);
+    add(&mut real, &format!("{}-9", START + 1));
+    assert_eq!(more(&mut real, 1), (1, true));
+    assert_eq!(more(&mut real, 1), (1, false));
+}
+
 #[test]
 fn what_a_subscription_has_read_in_between_is_left_to_another_one() {
     let mut server = Server::start();

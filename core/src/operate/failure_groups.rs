@@ -8,11 +8,11 @@ use crate::value::error::Error;
 use crate::value::state::State;
 use crate::value::time::Millis;
 
-/// The most groups that are told apart; failures of further ones are counted together.
-pub const MAX_FAILURE_GROUPS: usize = 1000;
+/// The most groups that are told apart: of more, the smallest are counted together.
+pub const MAX_FAILURE_GROUPS: usize = 10_000;
 
-/// How many bytes of a message without a class are the kind of a failure.
-const MAX_KIND: usize = 200;
+/// The most characters of a kind.
+const MAX_KIND: usize = 120;
 
 /// Failed jobs of one name that failed in the same way.
 #[non_exhaustive]
@@ -82,8 +82,7 @@ impl FailureGroups {
             let name = String::from_utf8_lossy(&job.record).into_owned();
             let key = ((!name.is_empty()).then_some(name), kind_of(&error));
             if self.groups.len() >= MAX_FAILURE_GROUPS && !self.groups.contains_key(&key) {
-                self.others += 1;
-                continue;
+                self.drop_small_ones();
             }
             let new = || FailureGroup {
                 name: key.0.clone(),
@@ -104,12 +103,28 @@ impl FailureGroups {
         Ok(self.at.is_some())
     }
 
+    /// Drops the smaller half, so that a large group that comes later has room.
+    fn drop_small_ones(&mut self) {
+        let mut counts: Vec<_> = self.groups.values().map(|group| group.count).collect();
+        counts.sort_unstable();
+        let (limit, mut left) = (counts[counts.len() / 2], counts.len() / 2);
+        let others = &mut self.others;
+        self.groups.retain(|_, group| {
+            let goes = group.count <= limit && left > 0;
+            if goes {
+                left -= 1;
+                *others += group.count;
+            }
+            !goes
+        });
+    }
+
     /// How many failed jobs were looked at.
     pub fn looked_at(&self) -> u64 {
         self.looked_at
     }
 
-    /// How many are in none of the groups, because there are more than [`MAX_FAILURE_GROUPS`].
+    /// How many are in none of the groups: there were more than [`MAX_FAILURE_GROUPS`], and these were in small ones.
     pub fn others(&self) -> u64 {
         self.others
     }
@@ -144,8 +159,16 @@ pub(crate) fn kind_of(error: &str) -> String {
     } else {
         without_numbers(head)
     };
-    match place {
-        Some(place) => format!("{kind} at {}", place.trim_end()),
+    let kind = match place {
+        Some(place) => format!("{kind} at {place}"),
+        None => kind,
+    };
+    // It is copied from tables and forms: no control characters, and no more spaces than one.
+    let printable: String = kind.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let kind = printable.split_whitespace().collect::<Vec<_>>().join(" ");
+    match kind.char_indices().nth(MAX_KIND) {
+        _ if kind.is_empty() => "no error text".to_owned(),
+        Some((end, _)) => format!("{}…", kind[..end].trim_end()),
         None => kind,
     }
 }
@@ -161,20 +184,28 @@ fn is_class(word: &str) -> bool {
     word.starts_with(|char: char| char.is_alphabetic() || char == '_' || char == '\\') && word.chars().all(is_part)
 }
 
+/// With `#` for each number, and for each id in hexadecimal.
 fn without_numbers(message: &str) -> String {
-    let mut kind = String::new();
-    for char in message.chars() {
-        if kind.len() >= MAX_KIND {
-            kind.push('…');
-            break;
+    const ID: usize = 8;
+    let is_id = |word: &str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
+    let (mut kind, mut rest) = (String::new(), message);
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|char: char| !char.is_ascii_hexdigit() && char != '-').unwrap_or(rest.len());
+        let begins_word = !kind.ends_with(|char: char| char.is_alphanumeric());
+        let ends_word = !rest[end..].starts_with(|char: char| char.is_alphanumeric());
+        if begins_word && ends_word && is_id(&rest[..end]) {
+            kind.push('#');
+            rest = &rest[end..];
+            continue;
         }
-        match char {
+        match first {
             '0'..='9' if kind.ends_with('#') => {}
             '0'..='9' => kind.push('#'),
-            _ => kind.push(char),
+            _ => kind.push(first),
         }
+        rest = &rest[first.len_utf8()..];
     }
-    if kind.is_empty() { "no error text".to_owned() } else { kind }
+    kind
 }
 
 #[cfg(test)]
@@ -205,10 +236,14 @@ mod tests {
             ),
             ("meet me at 12:30", "meet me at #:#"),
             ("timeout", "timeout"),
+            ("no user 9f86d081884c7d65 here", "no user # here"),
+            ("no user 123e4567-e89b-12d3-a456-426614174000", "no user #"),
+            ("a decade of dead beef", "a decade of dead beef"),
+            ("  two\ttabs\0", "two tabs"),
             ("", "no error text"),
         ] {
             assert_eq!(kind_of(error), kind, "{error}");
         }
-        assert!(kind_of(&"ü".repeat(4000)).len() < 210);
+        assert_eq!(kind_of(&"ü".repeat(4000)).chars().count(), 121);
     }
 }

@@ -199,7 +199,7 @@ impl Part {
         self.run(CountsScript {}.with([]).during(operation)).await
     }
 
-    async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
+    pub(crate) async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         let mut jobs = Vec::new();
         let mut seen = 0;
         loop {

@@ -9,7 +9,7 @@ use crate::queue::{Part, Queue};
 use crate::script::{By, Cancel, CancelReply, Declared};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::state::State;
-use crate::value::time::When;
+use crate::value::time::{Millis, When};
 
 /// How many jobs one call acts on, so that it holds up no other for more than a few milliseconds.
 const ACT: usize = 100;
@@ -20,7 +20,8 @@ const AT_ONCE: usize = 50;
 /// The jobs of a state that match a filter, by their ids: 100 to 200 bytes of memory each.
 ///
 /// Nothing is done twice: who acts on jobs that somebody else has requeued or cancelled meanwhile, or that have run, leaves them alone.
-/// A job that has left the state and come back to it since it was found is acted on, whatever its error is now.
+/// A job that has left the state and come back to it since it was found is acted on, whatever its error is now, and so is a new one of
+/// the same id.
 ///
 /// ```no_run
 /// # async fn doc(mails: duly::Queue) -> Result<(), duly::Error> {
@@ -41,6 +42,8 @@ pub struct Matching {
     filter: Filter,
     /// Where to look on; nothing when all was looked at.
     at: Option<Cursor>,
+    /// By which time jobs were there when the look at this part began: what comes meanwhile is no part of it, or it might not end.
+    until: Option<Millis>,
     looked_at: u64,
     known: HashSet<(usize, Arc<str>)>,
     /// With the index of their part.
@@ -58,6 +61,7 @@ impl Queue {
             state,
             filter,
             at: Some(Cursor::default()),
+            until: None,
             looked_at: 0,
             known: HashSet::new(),
             ids: VecDeque::new(),
@@ -70,7 +74,12 @@ impl Matching {
     pub async fn look(&mut self) -> Result<bool, Error> {
         let Some(at) = &self.at else { return Ok(false) };
         let is_brief = !self.filter.needs_record();
-        let step = self.queue.search_on(self.state, &self.filter, at, usize::MAX >> 16, is_brief).await?;
+        let mut filter = self.filter.clone();
+        if at.is_at_beginning() {
+            self.until = self.queue.end_of(self.state, at).await?;
+        }
+        filter.until = filter.until.into_iter().chain(self.until).min();
+        let step = self.queue.search_on(self.state, &filter, at, usize::MAX >> 16, is_brief).await?;
         self.looked_at += step.looked_at;
         for job in step.found.into_iter().filter(|job| self.filter.matches(self.state, job)) {
             let job = (at.part, Arc::from(job.id));
@@ -145,13 +154,13 @@ impl Matching {
         self.only_in(&[State::Delayed, State::Ready], "reschedule")?;
         let (part, ids) = self.next(AT_ONCE);
         let Some(part) = part else { return Ok(0) };
-        let calls = ids.iter().map(|id| part.reschedule(By::Id, id, when));
+        let calls = ids.iter().map(|id| part.reschedule(By::Id, id, when, Some(self.state)));
         let mut moved = 0;
         for reply in futures_util::future::join_all(calls).await {
             match reply {
                 Ok(Some(_)) => moved += 1,
                 Ok(None) => {}
-                // It runs or has failed meanwhile.
+                // It has left that state meanwhile.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }

@@ -1,5 +1,6 @@
 //! Search: the jobs of a state that match a filter, page after page.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ const LOOK: usize = 500;
 
 /// How many entries one page looks at.
 const LOOK_OF_PAGE: u64 = 20 * LOOK as u64;
+
+/// How many bytes of records one page reads, and then up to 4 MiB more.
+const BYTES_OF_PAGE: usize = 8 << 20;
 
 /// Which jobs: those of which all holds that is set. An empty one matches every job.
 ///
@@ -114,14 +118,12 @@ impl Filter {
             return Err(Error::invalid(format!("a priority is 0 to {MAX_PRIORITY}")));
         }
         if state == State::Ready && (self.since.is_some() || self.until.is_some()) {
-            return Err(Error::invalid(
-                "a ready job has no time to search by: it has been due, and nothing has ended yet",
-            ));
+            return Err(Error::invalid("a ready job has no time to search by"));
         }
         let texts =
             [("name", &self.name), ("key prefix", &self.key_prefix), ("error", &self.error), ("group", &self.group)];
         match texts.iter().find(|(_, text)| text.as_deref() == Some("")) {
-            Some((what, _)) => Err(Error::invalid(format!("an empty {what} matches nothing: leave it out"))),
+            Some((what, _)) => Err(Error::invalid(format!("an empty {what}: nothing was searched"))),
             None => Ok(()),
         }
     }
@@ -129,10 +131,12 @@ impl Filter {
     /// The job that the script gave, if it matches as far as the script does not say that, too.
     fn full(&self, state: State, job: &PeekedReply) -> Option<JobView> {
         let job = JobView::new(state, job);
+        // Of what cannot be read, a newer version's for example, neither age nor name is known.
+        let is_known = job.undecodable.is_none();
         let is_old = |age| Duration::from_secs(job.envelope.time).saturating_add(age) <= host::now().to_duration();
-        let matches = self.older_than.is_none_or(is_old)
+        let matches = self.older_than.is_none_or(|age| is_known && is_old(age))
             && self.is_of_group(&job.envelope.error)
-            && !(self.is_unnamed && job.envelope.name.is_some());
+            && (!self.is_unnamed || (is_known && job.envelope.name.is_none()));
         matches.then_some(job)
     }
 
@@ -145,16 +149,11 @@ impl Filter {
         if self.needs_record() {
             return self.full(state, job).is_some();
         }
-        // Brief: the name, in place of the record.
-        let has_name = !job.record.is_empty();
-        if self.is_unnamed && has_name {
-            return false;
-        }
         self.group.is_none() || self.is_of_group(&error_of(job))
     }
 
     pub(crate) fn needs_record(&self) -> bool {
-        self.older_than.is_some()
+        self.older_than.is_some() || self.is_unnamed
     }
 }
 
@@ -173,9 +172,9 @@ pub struct SearchPage {
 impl Queue {
     /// The jobs of a state that match a filter, at most `limit` (1 to 1,000), from the beginning or from where another page ended
     /// ([`SearchPage::cursor`]). It changes nothing. Jobs come as [`Queue::peek`] gives them, but of the ready ones of each priority
-    /// the last comes first. A job that moves meanwhile may be in two pages.
+    /// the last comes first. A job that moves meanwhile may be in two pages, or in none.
     ///
-    /// It looks at 10,000 jobs at most, 500 in each script call, so a page may be empty that is not the last one.
+    /// It looks at 10,000 jobs at most, 500 in each script call, and reads about 8 MiB, so a page may be empty that is not the last one.
     ///
     /// Errors: `InvalidArgument` for a limit, a filter or a cursor that cannot be.
     pub async fn search(
@@ -192,17 +191,37 @@ impl Queue {
         filter.check(state).map_err(&during)?;
         let mut at = Some(Cursor::read(cursor, state, self.each_part().len()).map_err(&during)?);
         let mut page = SearchPage { jobs: Vec::new(), looked_at: 0, cursor: None };
+        let (mut known, mut bytes) = (HashSet::new(), 0);
         while let Some(cursor) = &at
             && page.jobs.len() < limit
             && page.looked_at < LOOK_OF_PAGE
+            && bytes < BYTES_OF_PAGE
         {
             let step = self.search_on(state, filter, cursor, limit - page.jobs.len(), false).await?;
             page.looked_at += step.looked_at;
-            page.jobs.extend(step.found.iter().filter_map(|job| filter.full(state, job)));
+            bytes += step.found.iter().map(|job| job.record.len()).sum::<usize>();
+            for job in step.found.iter().filter_map(|job| filter.full(state, job)) {
+                // A ready list may have entries of one job that no longer count.
+                if known.insert((cursor.part, job.envelope.id.clone())) {
+                    page.jobs.push(job);
+                }
+            }
             at = step.next;
         }
         page.cursor = at.map(|at| at.text());
         Ok(page)
+    }
+
+    /// Just behind the last job of this state and part, if they are in the order of a time.
+    pub(crate) async fn end_of(&self, state: State, at: &Cursor) -> Result<Option<Millis>, Error> {
+        if state == State::Ready {
+            return Ok(None);
+        }
+        let part = &self.each_part()[at.part];
+        let count = part.counts().await.map_err(|error| error.during("search"))?.of(state);
+        let Some(last) = usize::try_from(count).ok().and_then(|count| count.checked_sub(1)) else { return Ok(None) };
+        let jobs = part.peek(state, last, 1).await.map_err(|error| error.during("search"))?;
+        Ok(jobs.first().and_then(|job| job.at).map(|at| Millis::new(at.get().saturating_add(1))))
     }
 
     /// One call. `limit`: at most so many jobs.
@@ -274,6 +293,10 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    pub(crate) fn is_at_beginning(&self) -> bool {
+        self.within.is_empty()
+    }
+
     /// As text, `<part>-<hexadecimal>`: an id may be any bytes.
     fn text(&self) -> String {
         let mut text = format!("{}-", self.part);

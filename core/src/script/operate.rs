@@ -21,7 +21,7 @@ scripts! {
     Reschedule = "reschedule",
     kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Parked, Wake, Ready],
-    arguments: { by: By },
+    arguments: { by: By, only: &'static str },
     items: (id_or_key: &'a str, due: Due),
     reply: RescheduleReply;
 
@@ -190,7 +190,7 @@ impl FromReply for ReclaimReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RescheduleReply {
     Moved(String),
-    /// Not touched: it runs, or has failed.
+    /// Not touched: it runs, has failed, or is in another state than the one that was meant.
     InState(String, String),
     Absent,
 }

@@ -432,7 +432,7 @@ class Queue:
 
         Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is not the
         last one: `cursor` of the page says where to go on, and is None behind the last one. A job that moves meanwhile
-        may be in two pages.
+        may be in two pages, or in none.
 
         Args:
             state: "delayed", "ready", "reserved" or "failed".
@@ -2526,7 +2526,7 @@ class AsyncQueue:
 
         Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is not the
         last one: `cursor` of the page says where to go on, and is None behind the last one. A job that moves meanwhile
-        may be in two pages.
+        may be in two pages, or in none.
 
         Args:
             state: "delayed", "ready", "reserved" or "failed".
