@@ -41,8 +41,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LUA = ROOT / "core" / "lua"
 
 LONG_TEST = "model::differential"
+FEW_CASES = "60"
+"""So many of the long test take a second."""
 LONGEST_RUN_S = 600
 """Some twenty times as long as the tests need."""
+ENDLESS = "::it does not end"
+MOST_NOTED = 8
+"""Of the tests that have caught something, so many are tried first."""
+NOTES = ROOT / "build" / "mutants.json"
 SHAPE = ["--workspace", "--features", "duly/opentelemetry", "--profile", "soak", "--lib"]
 """As `tools/soak.sh` builds what runs very many cases."""
 
@@ -180,13 +186,43 @@ def test_program(folder: str) -> str:
     return shutil.copy(built_program, folder)
 
 
-def run(program: str, guard: Guard) -> tuple[bool, str, float]:
-    """Was it caught, by what, and how long that took. The long test runs only if the short ones noticed nothing."""
+class Caught:
+    """Which tests have caught mutants of which file, the latest first: one is likely to catch the next, too.
+
+    It is kept for the next run, and only saves time: what these tests do not catch is tried with all.
+    """
+
+    def __init__(self) -> None:
+        self.by_file: dict[str, list[str]] = json.loads(NOTES.read_text()) if NOTES.exists() else {}
+        self.lock = threading.Lock()
+
+    def note(self, file: str, test: str) -> None:
+        with self.lock:
+            for name in (file, ""):
+                tests = self.by_file.setdefault(name, [])
+                tests[:] = [test, *(other for other in tests if other != test)][:MOST_NOTED]
+            NOTES.parent.mkdir(exist_ok=True)
+            NOTES.write_text(json.dumps(self.by_file, indent=1, sort_keys=True))
+
+    def likely(self, file: str) -> list[str]:
+        """Those of the file, and those that caught the latest mutants of any file."""
+        with self.lock:
+            return list(dict.fromkeys([*self.by_file.get(file, []), *self.by_file.get("", [])]))
+
+
+def run(program: str, guard: Guard, caught: Caught) -> tuple[bool, str, float]:
+    """Was it caught, by what, and how long that took. More tests run only if fewer ones noticed nothing."""
     altered = {"DULY_MUTANT_FILE": guard.file, "DULY_MUTANT_CODE": guard.altered}
     started = time.monotonic()
     failed: list[str] = []
+    if likely := caught.likely(guard.file):
+        failed = failing(program, ["--exact", *likely], altered)
+    failed = failed or failing(program, [LONG_TEST], altered | {"DULY_MODEL_CASES": FEW_CASES})
     for tests in (["model::", "--skip", LONG_TEST], [LONG_TEST]):
         failed = failed or failing(program, tests, altered)
+    # A test that does not end would be tried first for each later one.
+    if failed and failed[0] != ENDLESS:
+        caught.note(guard.file, failed[0])
     return bool(failed), ", ".join(name.rsplit("::", 1)[1] for name in failed), time.monotonic() - started
 
 
@@ -217,7 +253,7 @@ def failing(program: str, tests: list[str], altered: dict[str, str]) -> list[str
         too_long.cancel()
         running.communicate()
     if running.returncode == -signal.SIGKILL:
-        return ["::it does not end"]
+        return [ENDLESS]
     if running.returncode != 0:
         sys.exit(f"the tests did not run:\n{said}")
     return []
@@ -248,8 +284,9 @@ def main() -> None:
         # Else a test that fails anyhow would catch them all.
         if failed := failing(program, ["model::"], {}):
             sys.exit(f"without any change, this fails: {', '.join(failed)}")
+        caught_by = Caught()
         pool = concurrent.futures.ThreadPoolExecutor(2)
-        results = pool.map(lambda guard: run(program, guard), chosen)
+        results = pool.map(lambda guard: run(program, guard, caught_by), chosen)
         for guard, (caught, by, seconds) in zip(chosen, results, strict=True):
             place = f"{guard.file}:{guard.line}"
             if not caught:

@@ -7,12 +7,29 @@
 #
 # The random numbers are new in each run. The seed is printed, and a run of it is repeated with DULY_SEED=<seed>.
 # DULY_SOAK_TIMES makes every part so many times longer.
+#
+# tools/soak.sh --go-on goes on with a whole run that was ended or had failures: of the same commit, and with its seed. What has
+# passed is not run again.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 . tools/steps.sh
 logs=build/soak
 longest_step_s=$((6 * 3600))
+mkdir -p $logs
 seed=${DULY_SEED:-$((RANDOM * 32768 + RANDOM + 1))}
+commit=$(git describe --always --abbrev=40 --dirty)
+case ${1:-} in
+    --go-on)
+        read -r known_commit known_seed 2>/dev/null <$logs/passed
+        if [ "${known_commit:-}" != "$commit" ] || [[ $commit = *-dirty ]]; then
+            echo "there is no run of this commit, $commit, to go on with: begin one with tools/soak.sh" >&2
+            exit 1
+        fi
+        seed=$known_seed noted=$logs/passed
+        shift
+        ;;
+    '') echo "$commit $seed" >$logs/passed && noted=$logs/passed ;;
+esac
 times=${DULY_SOAK_TIMES:-1}
 shape=(--workspace --features duly/opentelemetry) # of every build: see tools/build.sh
 cases=("${shape[@]}" --profile soak --lib)        # what runs very many cases
