@@ -1969,8 +1969,31 @@ namespace Duly {
         {
         }
 
+        /**
+         * Returns the signals that stop a worker.
+         *
+         * @return list<int>
+         */
+        public static function stopSignals(): array
+        {
+        }
+
+        /**
+         * Returns the signals at which a supervisor replaces its processes one after the other.
+         *
+         * @return list<int>
+         */
+        public static function reloadSignals(): array
+        {
+        }
+
         /** Returns a slot whose process is to be started now; null if there is none. */
         public function start(): ?int
+        {
+        }
+
+        /** Notes that the process of this slot has started, with this id. */
+        public function started(int $slot, int $pid): void
         {
         }
 
@@ -1990,23 +2013,25 @@ namespace Duly {
         }
 
         /**
-         * Notes how the process of this slot has ended; returns what that means, and the seconds until another process
-         * starts in its slot.
+         * Notes how the process of this slot has ended.
          *
          * @param int $status its exit code, or the negative number of the signal that killed it
-         *
-         * @return array{'stopped'|'stop_all'|'reloaded'|'recycled'|'replace', float}
          */
-        public function ended(int $slot, int $status): array
+        public function ended(int $slot, int $status): void
+        {
+        }
+
+        /** Notes a signal to the supervisor. */
+        public function signal(int $signal): void
         {
         }
 
         /**
-         * Notes a signal to the supervisor; returns what it means.
+         * Returns what is to be logged: all since the last call of this.
          *
-         * @return 'stop'|'stop_again'|'reload'|'ignore'
+         * @return list<string>
          */
-        public function signal(int $signal): string
+        public function lines(): array
         {
         }
 
@@ -2021,11 +2046,6 @@ namespace Duly {
 
         /** Returns the code with which the supervisor ends, when it does. */
         public function exitCode(): ?int
-        {
-        }
-
-        /** Returns the seconds that the jobs that run may go on after a signal. */
-        public function grace(): float
         {
         }
     }

@@ -26,7 +26,7 @@ final class SupervisorTest extends ServerTestCase
         $program->hear('begin slow');
         $killed = $this->lastPid($program);
         posix_kill($killed, SIGKILL);
-        $program->hear("duly-worker: worker {$killed} ended with 137; another one starts in 0.1 s");
+        $program->hear("duly-worker: worker process {$killed} was killed by signal 9 after ");
         Server::until(fn () => substr_count($program->said(), 'begin slow') === 2, 'it does not run again');
         self::assertNotSame($killed, $this->lastPid($program));
         $this->client->queue('gate')->push(1);
@@ -65,7 +65,7 @@ final class SupervisorTest extends ServerTestCase
             $program->hear('begin slow');
             $program->hear('begin other');
             $program->signal($signal);
-            $program->hear('stopping: jobs that run may end within 30 s');
+            $program->hear('stopping: jobs that run may go on for 30 s');
             $this->client->queue('gate')->push(1);
             $this->client->queue('gate')->push(1);
             self::assertSame(0, $program->end());
@@ -139,7 +139,8 @@ final class SupervisorTest extends ServerTestCase
         posix_kill($this->lastPid($program), SIGSTOP);
         $program->signal(SIGTERM);
         self::assertSame(128 + SIGKILL, $program->end());
-        self::assertMatchesRegularExpression('/worker \d+ does not end: it is killed, its job/', $program->said());
+        $line = '/worker process \d+ did not end within its grace and is killed; its jobs come back/';
+        self::assertMatchesRegularExpression($line, $program->said());
         self::assertNotNull($this->queue->reserve(wait: 20));
     }
 
@@ -316,7 +317,7 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(1, $program->end());
         $said = $program->said();
         self::assertStringContainsString('AuthenticationFailedException', $said);
-        $all = 'met a permanent error, which the other workers would meet too: all stop';
+        $all = 'met a permanent error, which every other one would meet, too: all stop';
         self::assertSame(1, substr_count($said, $all), $said);
         self::assertStringNotContainsString('another one starts', $said);
 
@@ -344,7 +345,7 @@ final class SupervisorTest extends ServerTestCase
         // By those that are connected, whose successors are not let in.
         $this->queue->push('two', name: 'n');
         $this->queue->push('three', name: 'n');
-        $program->hear('ended with 1; another one starts');
+        $program->hear('ended with exit code 1 after ');
         $acl('SETUSER', $user, 'resetpass', '>old');
         $this->queue->push('four', name: 'n');
         foreach (['two', 'three', 'four'] as $job) {
@@ -386,7 +387,7 @@ final class SupervisorTest extends ServerTestCase
         $this->queue->push(1, name: 'n', maxRetries: 0);
         $this->queue->push(2, name: 'n');
         $program = $this->supervise('function (int $data) { $data === 1 ? exit(1) : say("end $data"); }');
-        $program->hear('ended with 1; another one starts in 0.1 s');
+        $program->hear('ended with exit code 1 after ');
         $program->hear('end 2');
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
@@ -397,7 +398,7 @@ final class SupervisorTest extends ServerTestCase
         $file = $this->server->folder() . '/' . bin2hex(random_bytes(6)) . '.php';
         file_put_contents($file, '<?php file_put_contents(__FILE__ . ".starts", ".", FILE_APPEND); die("no data");');
         $program = $this->start([$file]);
-        $line = '/worker \d+ ended before it was ready; another one starts in ([\d.]+) s/';
+        $line = '/worker process \d+ ended before it was ready after [\d.]+ s; another one starts in ([\d.]+) s/';
         Server::until(fn (): bool => preg_match_all($line, $program->said()) >= 5, 'it is not said');
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
@@ -421,7 +422,7 @@ final class SupervisorTest extends ServerTestCase
         $file = $this->bootstrap('fn () => posix_kill(getmypid(), SIGKILL)');
         $this->queue->push(1, name: 'n', maxRetries: 0);
         $program = $this->start([$file], "-dauto_prepend_file={$clock}");
-        $program->hear('ended with 137; another one starts in 0.1 s');
+        $program->hear('was killed by signal 9 after ');
         Server::until(fn () => count($this->childrenOf($program->pid())) === 1, 'it was not replaced');
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
@@ -433,7 +434,7 @@ final class SupervisorTest extends ServerTestCase
             $this->queue->push($status, name: 'n', id: "exit {$status}", maxRetries: 0);
             $program = $this->supervise('fn (int $status) => $status === 0 ? say("end 0") : exit($status)');
             $program->hear("job 'exit {$status}' (n, attempt 1) of queue 'q' failed for good: its handler ended");
-            $program->hear("ended with {$status}; another one starts in 0.1 s");
+            $program->hear("ended with exit code {$status} after ");
             $this->queue->push(0, name: 'n');
             $program->hear('end 0');
             $program->signal(SIGTERM);
@@ -452,7 +453,7 @@ final class SupervisorTest extends ServerTestCase
             $program->signal($signal);
             // Sent to all of its processes, as by systemctl kill.
             array_map(static fn (int $pid): bool => posix_kill($pid, $signal), $before);
-            $program->hear('reloading: one worker after the other ends after its job');
+            $program->hear('reloading: one worker process after the other ends after its jobs');
             $this->client->queue('gate')->push(1);
             $program->hear('end slow');
             $replaced = fn (): bool => array_intersect($before, $this->childrenOf($program->pid())) === []
@@ -477,7 +478,7 @@ final class SupervisorTest extends ServerTestCase
         Server::until(fn () => count($this->queue->workers()) === 2, 'not both are there');
         file_put_contents($file, '<?php return 5;');
         $program->signal(SIGUSR2);
-        $ended = fn (): int => substr_count($program->said(), 'ended with 2; another one starts in 0.');
+        $ended = fn (): int => substr_count($program->said(), 'ended with exit code 2 after ');
         Server::until(fn () => $ended() === 2, 'no other one starts');
         $this->queue->push(1, name: 'n');
         $program->hear('ran in');
@@ -500,7 +501,7 @@ final class SupervisorTest extends ServerTestCase
         Server::until(fn () => count($this->queue->workers()) === 1, 'no worker starts');
         posix_kill($this->queue->workers()[0]->pid, SIGUSR1);
         $program->hear("the worker ends: OverflowException at {$file}:2");
-        $program->hear('ended with 1; another one starts in 0.1 s');
+        $program->hear('ended with exit code 1 after ');
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
         // The message of an exception may hold the data of a job.
@@ -546,7 +547,7 @@ final class SupervisorTest extends ServerTestCase
         $program->hear('quick in ');
         $killed = $this->lastPid($program);
         posix_kill($killed, SIGKILL);
-        $program->hear("log: worker {$killed} ended with 137; another one starts in 0.1 s");
+        $program->hear("log: worker process {$killed} was killed by signal 9 after ");
         Server::until(fn () => count($this->childrenOf($program->pid())) === 2, 'it was not replaced');
         $program->signal(SIGHUP);
         $program->hear('log: reloading');
@@ -556,7 +557,7 @@ final class SupervisorTest extends ServerTestCase
         self::assertSame(0, $program->end());
         $said = $program->said();
         self::assertSame(1, substr_count($said, "log: serving q with 2 processes; Ctrl-C stops\n"), $said);
-        self::assertStringContainsString('stopping: jobs that run may end within 40 s', $said);
+        self::assertStringContainsString('stopping: jobs that run may go on for 40 s', $said);
         self::assertStringContainsString("status 0\nas before\n", $said);
     }
 
@@ -579,7 +580,7 @@ final class SupervisorTest extends ServerTestCase
         $program->hear('begin in ');
         $program->hear('ready with 1 process; Ctrl-C stops');
         $program->signal(SIGINT);
-        $program->hear('jobs that run may end within 50 s');
+        $program->hear('jobs that run may go on for 50 s');
         self::assertSame(0, $program->end());
         self::assertStringContainsString("status 7\n", $program->said());
     }
@@ -599,7 +600,7 @@ final class SupervisorTest extends ServerTestCase
             }
         ');
         $program->hear('the worker ends: DomainException at ');
-        $program->hear('ended with 255; another one starts');
+        $program->hear('ended with exit code 255 after ');
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
         self::assertStringNotContainsString('caught it', $program->said());

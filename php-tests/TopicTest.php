@@ -259,7 +259,7 @@ final class TopicTest extends ServerTestCase
             $error = $this->thrownBy(CutOffException::class, $call);
             self::assertInstanceOf(ExceptionInterface::class, $error);
             self::assertSame(['cut_off', false], [$error->getKind(), $error->isTransient()], $operation);
-            self::assertStringContainsString("'silent' of 'silent' has lost 1 message (1 to 1)", $error->getMessage());
+            self::assertStringContainsString("'silent' of 'silent' has lost 1 message (1) that", $error->getMessage());
         }
         self::assertTrue($this->logs->subscribe('silent'));
         self::assertSame([], $this->logs->info()->cutOff);

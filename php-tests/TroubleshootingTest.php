@@ -234,7 +234,7 @@ final class TroubleshootingTest extends ServerTestCase
                 => fn () => $runs(static fn () => null, name: 'order.close'),
             'gives no worker: UnexpectedValueException: it must return a Duly\Worker, not int'
                 => fn () => $this->bootstrap(''),
-            'ended before it was ready; another one starts in … s'
+            'ended before it was ready after … s; another one starts in … s'
                 => fn () => $this->bootstrap('
                     is_file(__FILE__ . ".again") && posix_kill(posix_getppid(), SIGTERM);
                     touch(__FILE__ . ".again");
@@ -242,7 +242,7 @@ final class TroubleshootingTest extends ServerTestCase
                 '),
             'a worker needs at least one handler: $worker->on(name, callable)'
                 => fn () => self::thrown(fn () => (new Worker($this->client, ['q']))->run()),
-            'met a permanent error, which the other workers would meet too: all stop' => fn () => $this->bootstrap('
+            'met a permanent error, which every other one would meet, too: all stop' => fn () => $this->bootstrap('
                 $client = new Duly\Client(' . var_export($this->server->url(), true) . ', password: "wrong");
                 return (new Duly\Worker($client, ["q"]))->on("n", fn () => null);
             '),

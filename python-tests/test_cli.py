@@ -212,7 +212,7 @@ def test_processes_go_on_while_the_app_cannot_be_imported_for_another(
     os.kill(int(notes()[0][0]), signal.SIGKILL)
     assert supervisor.stderr is not None
     said = ""
-    while "ended with status 2 after" not in said:
+    while "ended with exit code 2 after" not in said:
         said = supervisor.stderr.readline()
         assert said, "it has ended"
     (tmp_path / "shop.py").write_text(source)
@@ -245,7 +245,7 @@ def test_an_app_that_ends_its_process_is_started_again_after_pauses_that_grow(
     while len(pauses) < 5:
         said = supervisor.stderr.readline()
         assert said, "it has ended"
-        if found := re.search(r"ended before it was ready after [\d.]+ s; another starts in ([\d.]+) s", said):
+        if found := re.search(r"ended before it was ready after [\d.]+ s; another one starts in ([\d.]+) s", said):
             pauses.append(float(found[1]))
     supervisor.send_signal(signal.SIGTERM)
     _, said = supervisor.communicate(timeout=20)
@@ -495,7 +495,7 @@ def test_a_broken_file_is_waited_out_with_reload(
     (tmp_path / "shop.py").write_text("def broken(:")
     said = ""
     assert supervisor.stderr is not None
-    while "waiting for a file to change" not in said:
+    while "another one starts when a source file changes" not in said:
         said = supervisor.stderr.readline()
         assert said, "it has ended"
     (tmp_path / "shop.py").write_text(source)
@@ -527,7 +527,7 @@ def test_processes_are_replaced_one_after_the_other_at_a_reload(
     _, said = supervisor.communicate(timeout=20)
     assert supervisor.returncode == 0, said
     assert "reloading: one worker process after the other" in said
-    assert "another starts in" not in said
+    assert "another one starts in" not in said
     assert [text for _, text in notes()] == ["began", "ended", "new after"]
 
 
@@ -542,7 +542,7 @@ def test_code_that_is_broken_when_it_is_reloaded_stops_no_other_process(
     supervisor.send_signal(signal.SIGHUP)
     assert supervisor.stderr is not None
     said = ""
-    while said.count("ended with status 2 after") < 2:
+    while said.count("ended with exit code 2 after") < 2:
         line = supervisor.stderr.readline()
         assert line, f"it has ended: {said}"
         said += line
@@ -600,7 +600,7 @@ def test_a_password_that_is_being_changed_ends_no_supervisor(
         orders.push({"text": text}, name="note")
     assert worker.stderr is not None
     said = ""
-    while "ended with status 1" not in said:  # by those that are connected nothing is proved
+    while "ended with exit code 1" not in said:  # by those that are connected nothing is proved
         said = worker.stderr.readline()
         assert said, "nobody was refused"
     server.cli("ACL", "SETUSER", user, "resetpass", ">old")
@@ -706,7 +706,7 @@ logging.getLogger().handlers[0].addFilter(Raises())
     worker.terminate()
     out, said = worker.communicate(timeout=30)
     assert worker.returncode == 0, said
-    for line in ("duly: serving orders", "another starts in", "of queue orders failed for good: ValueError at "):
+    for line in ("duly: serving orders", "another one starts in", "of queue orders failed for good: ValueError at "):
         assert line in out + said
     assert "(logging it raised KeyError at " in out + said
 

@@ -22,9 +22,10 @@ def fail_with(
     log_errors: Literal["location", "full"] = "location",
     *,
     result_ttl: float | None = None,
+    middleware: tuple[duly.Middleware, ...] = (),
 ) -> tuple[str, str]:
     """Give the job's id and the error that is kept with it."""
-    worker = duly.Worker(client, ["q"], log_errors=log_errors)
+    worker = duly.Worker(client, ["q"], log_errors=log_errors, middleware=middleware)
     worker.on("close", handler)
     queue = client.queue("q")
     job_id = queue.push("secret data", name="close", max_retries=0, result_ttl=result_ttl)
@@ -54,6 +55,26 @@ def test_the_users_own_line_is_named_before_that_of_a_library(
     assert re.search(r"in raise_in_a_library \(raised at .*textwrap\.py:\d+ in _wrap_chunks\)$", line)
     assert "invalid width" not in line
     assert error.startswith("ValueError: invalid width")
+
+
+class Before(duly.Middleware):
+    """A worker with hooks calls handlers in another way."""
+
+    def before(self, job: duly.Job) -> None: ...
+
+
+def ask_an_empty_iterator(_job: duly.Job) -> None:
+    next(iter([]))  # AN EMPTY ONE
+
+
+@pytest.mark.parametrize("middleware", [(), (Before(),)])
+def test_an_iterator_without_a_next_one_is_named(
+    client: duly.Client, caplog: pytest.LogCaptureFixture, middleware: tuple[duly.Middleware, ...]
+) -> None:
+    job_id, error = fail_with(ask_an_empty_iterator, client, middleware=middleware)
+    own = next(n for n, line in enumerate(Path(__file__).read_text().splitlines(), 1) if "# AN EMPTY ONE" in line)
+    assert f"failed for good: StopIteration at {__file__}:{own}" in line_of(caplog, job_id)
+    assert error.startswith("StopIteration\n")
 
 
 @pytest.mark.parametrize("package", ["shop", "dulyshop"])

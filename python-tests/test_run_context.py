@@ -96,6 +96,33 @@ def test_a_handler_without_hooks_before_it_has_a_context_too(client: duly.Client
     assert seen == ["nothing", "nothing", "on_failed sees fails handler", "nothing"]
 
 
+def test_what_a_generator_sets_when_it_is_refused_is_gone_when_the_next_job_begins(
+    client: duly.Client, queue: duly.Queue
+) -> None:
+    def begin() -> Any:
+        try:
+            yield
+        finally:
+            tag.set("of a generator")
+
+    def handler(job: duly.Job) -> Any:
+        if job.data == "generator":
+            begun = begin()
+            next(begun)
+            return begun
+        seen.append(tag.get())
+        return None
+
+    seen: list[str] = []
+    worker = duly.Worker(client, ["q"])
+    worker.on("n", handler)
+    queue.push("generator", name="n", max_retries=0)
+    queue.push("next", name="n")
+    with running(worker):
+        until(lambda: len(seen) == 1, "it does not run")
+    assert seen == ["nothing"]
+
+
 def test_a_drain_has_the_contexts_of_a_worker(duly_app: Callable[[duly.App], AppUnderTest]) -> None:
     seen: list[tuple[str, str, str]] = []
     app = duly.App(middleware=[Notes(seen)])

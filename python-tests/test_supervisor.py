@@ -77,7 +77,7 @@ while not came: time.sleep(0.01)
     supervised.process.send_signal(signal.SIGTERM)
     status, _, err = supervised.end()
     assert status == 0, err
-    assert [err.count(f"ended with status {status} ") for status in (1, 2, 121)] == [1, 1, 1], err
+    assert [err.count(f"ended with exit code {status} ") for status in (1, 2, 121)] == [1, 1, 1], err
 
 
 def starts_and_stops(program: Start, code: str) -> str:
@@ -103,7 +103,7 @@ def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:
     supervisor._start = seldom
 """
     err = starts_and_stops(program, code)
-    assert "the system gives no process, trying again: too many processes" in err
+    assert "the system gives no process; trying again in 1 s: too many processes" in err
 
 
 def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> None:
@@ -124,7 +124,7 @@ def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> 
     supervisor._start = once
 """
     err = starts_and_stops(program, code)
-    assert "the system gives no process, trying again: [Errno 24] too many open files" in err
+    assert "the system gives no process; trying again in 1 s: [Errno 24] too many open files" in err
 
 
 def test_a_program_with_very_many_open_files_supervises_too(program: Start) -> None:
@@ -224,7 +224,7 @@ def test_a_permanent_error_of_a_script_stops_all(
     own_server.cli("CONFIG", "SET", "requirepass", "s3cret")
     status, _, err = supervised(program, own_server, prefix, script(tmp_path), 2).end()
     assert status == 1, err
-    assert "an error that no other process would be spared: all stop" in err
+    assert "met a permanent error, which every other one would meet, too: all stop" in err
 
 
 def test_a_program_without_a_worker_says_when_it_is_ready(program: Start, tmp_path: Path) -> None:

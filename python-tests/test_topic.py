@@ -74,7 +74,7 @@ def test_a_silent_subscription_is_cut_off(client: duly.Client) -> None:
     topic.subscribe("silent")
     assert topic.publish_all([1, 2]).cut_off == []
     assert topic.publish(3).cut_off == ["silent"]
-    with pytest.raises(duly.CutOffError, match=r"lost 1 message \(1 to 1\).*subscribe again") as raised:
+    with pytest.raises(duly.CutOffError, match=r"lost 1 message \(1\).*subscribe again") as raised:
         topic.pull("silent")
     assert raised.value.kind == "cut_off"
     assert not raised.value.transient

@@ -296,7 +296,8 @@ impl Topic {
         unsubscribed.await.map_err(self.during("unsubscribe"))
     }
 
-    /// Notes that a member has read these messages, by their ids. Gives how many of them its subscription had pulled and not acked.
+    /// Notes that a member has read these messages, by their ids. Gives how many of them its subscription had pulled and not acked:
+    /// those that an earlier copy of this call has acked, whose reply was lost, do not count.
     ///
     /// It is the subscription that this client has pulled from as that member, and no newer one of its name; where it has not pulled, the one
     /// that the member has now.
@@ -391,11 +392,13 @@ fn stranger(member: &str) -> Error {
 
 fn cut_off(member: &str, reply: &CutOffReply) -> Error {
     let CutOffReply { subscription, at, first, last } = reply;
+    let lost = match counted(last.saturating_sub(*first).saturating_add(1), "message") {
+        one if first == last => format!("{one} ({first}) that it had not read"),
+        most => format!("up to {most}: what it had not read of {first} to {last}"),
+    };
     let message = format!(
-        "the subscription '{subscription}' of '{member}' has lost {} ({first} to {last}) that it had not read, \
-         by the topic's bounds, since {}: subscribe again, from earliest to go on with what is left (the default, \
-         latest, skips it)",
-        counted(last.saturating_sub(*first).saturating_add(1), "message"),
+        "the subscription '{subscription}' of '{member}' has lost {lost}, by the topic's bounds, since {}: subscribe \
+         again, from earliest to go on with what is left, also what it has read of that (the default, latest, skips it)",
         at.as_seconds()
     );
     Error::new(ErrorKind::CutOff, message)

@@ -2,11 +2,9 @@
 
 use duly::Millis;
 use duly::blocking::process;
-use duly::blocking::supervision::{self, SupervisorSettings};
-use ext_php_rs::convert::IntoZval;
+use duly::blocking::supervision::{self, LogLevel, RELOAD_SIGNALS, STOP_SIGNALS, SupervisorSettings};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
-use ext_php_rs::types::Zval;
 
 use crate::convert::named;
 use crate::error::Fault;
@@ -36,14 +34,29 @@ impl Supervision {
         process::PATIENCE.as_secs_f64()
     }
 
+    /// The signals that stop a worker.
+    pub fn stop_signals() -> Vec<i32> {
+        STOP_SIGNALS.to_vec()
+    }
+
+    /// The signals at which a supervisor replaces its processes one after the other.
+    pub fn reload_signals() -> Vec<i32> {
+        RELOAD_SIGNALS.to_vec()
+    }
+
     /// A slot whose process is to be started now; null if there is none.
     pub fn start(&self) -> Option<i64> {
         self.0.start().and_then(|slot| slot.try_into().ok())
     }
 
+    /// The process of this slot has started, with this id.
+    pub fn started(&self, slot: u32, pid: u32) {
+        self.0.started(slot as usize, pid);
+    }
+
     /// The system gives no process for this slot.
     pub fn not_started(&self, slot: u32) {
-        self.0.not_started(slot as usize);
+        self.0.not_started(slot as usize, "");
     }
 
     /// The process of this slot says that it is ready, with its grace. True for the first one of all.
@@ -56,17 +69,20 @@ impl Supervision {
         self.0.ends(slot as usize, why);
     }
 
-    /// The process of this slot has ended, with this exit code or by a signal, whose number is negative. Gives what that means, and the
-    /// seconds until another one starts in its slot.
-    pub fn ended(&self, slot: u32, status: i32) -> PhpResult<Vec<Zval>> {
-        let then = self.0.ended(slot as usize, status);
-        let after = if let supervision::OnExit::Replace(after) = then { after.as_secs_f64() } else { 0.0 };
-        Ok(vec![then.as_str().into_zval(false)?, after.into_zval(false)?])
+    /// The process of this slot has ended, with this exit code or by a signal, whose number is negative.
+    pub fn ended(&self, slot: u32, status: i32) {
+        self.0.ended(slot as usize, status);
     }
 
-    /// The supervisor got this signal. Gives what that means.
-    pub fn signal(&self, signal: i32) -> &'static str {
-        self.0.signal(signal).as_str()
+    /// The supervisor got this signal.
+    pub fn signal(&self, signal: i32) {
+        self.0.signal(signal);
+    }
+
+    /// What is to be logged: all since the last call of this.
+    pub fn lines(&self) -> Vec<String> {
+        let lines = self.0.lines().into_iter().filter(|line| line.level != LogLevel::Debug);
+        lines.map(|line| line.text).collect()
     }
 
     /// What is to be sent now: pairs of a slot and the number of a signal to its process.
@@ -78,10 +94,5 @@ impl Supervision {
     /// The code with which the supervisor ends, when it does.
     pub fn exit_code(&self) -> Option<i32> {
         self.0.exit_code()
-    }
-
-    /// How many seconds the jobs that run may go on after a signal.
-    pub fn grace(&self) -> f64 {
-        self.0.grace().as_secs_f64()
     }
 }

@@ -1,7 +1,9 @@
 //! `duly._core.Supervision`: what `duly.supervisor` asks about its worker processes.
 
 use duly::blocking::process;
-use duly::blocking::supervision::{self, MAX_PROCESSES, OnExit, SupervisorSettings};
+use duly::blocking::supervision::{
+    self, LogLevel, LogLine, MAX_PROCESSES, RELOAD_SIGNALS, STOP_SIGNALS, SupervisorSettings,
+};
 use pyo3::prelude::*;
 
 use crate::convert;
@@ -42,14 +44,31 @@ impl Supervision {
         process::PATIENCE.as_secs_f64()
     }
 
+    /// Return the signals that stop a worker.
+    #[staticmethod]
+    fn stop_signals() -> Vec<i32> {
+        STOP_SIGNALS.to_vec()
+    }
+
+    /// Return the signals at which a supervisor replaces its processes one after the other.
+    #[staticmethod]
+    fn reload_signals() -> Vec<i32> {
+        RELOAD_SIGNALS.to_vec()
+    }
+
     /// Return a slot whose process is to be started now; None if there is none.
     fn start(&self) -> Option<usize> {
         self.0.start()
     }
 
-    /// Note that the system gives no process for this slot.
-    fn not_started(&self, slot: usize) {
-        self.0.not_started(slot);
+    /// Note that the process of this slot has started, with this id.
+    fn started(&self, slot: usize, pid: u32) {
+        self.0.started(slot, pid);
+    }
+
+    /// Note that the system gives no process for this slot, and why.
+    fn not_started(&self, slot: usize, why: &str) {
+        self.0.not_started(slot, why);
     }
 
     /// Note that the process of this slot is ready for jobs; return True for the first one of all.
@@ -63,18 +82,24 @@ impl Supervision {
     }
 
     /// Note how the process of this slot has ended: its exit status, or the negative number of a signal.
-    ///
-    /// Return what that means (`stopped`, `stop_all`, `reloaded`, `recycled`, `replace` or `await`), and the seconds
-    /// until another process starts in its slot.
-    fn ended(&self, slot: usize, status: i32) -> (&'static str, f64) {
-        let then = self.0.ended(slot, status);
-        let after = if let OnExit::Replace(after) = then { after.as_secs_f64() } else { 0.0 };
-        (then.as_str(), after)
+    fn ended(&self, slot: usize, status: i32) {
+        self.0.ended(slot, status);
     }
 
-    /// Note a signal to the supervisor; return what it means: `stop`, `stop_again`, `reload` or `ignore`.
-    fn signal(&self, number: i32) -> &'static str {
-        self.0.signal(number).as_str()
+    /// Note a signal to the supervisor.
+    fn signal(&self, number: i32) {
+        self.0.signal(number);
+    }
+
+    /// Return what is to be logged: all since the last call of this, each with its level in `logging`.
+    fn lines(&self) -> Vec<(u8, String)> {
+        let of = |LogLine { level, text }| match level {
+            LogLevel::Debug => (10, text),
+            LogLevel::Info => (20, text),
+            LogLevel::Warning => (30, text),
+            LogLevel::Error => (40, text),
+        };
+        self.0.lines().into_iter().map(of).collect()
     }
 
     /// Note that a file has changed: all processes start again.

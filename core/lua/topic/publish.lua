@@ -118,7 +118,18 @@ end
 -- Has this subscription lost a message of ours with what goes now? An entry of another program that goes is pulled by nobody any more.
 local function has_lost(name)
   local _, ours = position(name)
-  if is_before(ours, gone) then return true end
+  -- Of those behind what it has pulled, another program may have removed all.
+  local start, looked_at = behind(ours), 0
+  while is_before(ours, gone) and start and looked_at < 1000 do
+    local entries = redis.call('XRANGE', messages, start, gone, 'COUNT', looked_at == 0 and 1 or 100)
+    for _, entry in ipairs(entries) do
+      -- with `false` for `is_ours(entry)`: what a subscription has not pulled is lost without a word
+      if is_ours(entry) then return true end
+      start, looked_at = behind(entry[1]), looked_at + 1
+    end
+    if #entries == 0 then start = nil end
+  end
+  if looked_at >= 1000 then return true end
   local pulled = redis.pcall('XPENDING', messages, name, '-', gone, 1000)
   -- Another program may have destroyed its group. Or it holds more than one call looks at.
   if pulled.err or #pulled == 1000 then return true end
@@ -154,7 +165,8 @@ if gone and lowest and lowest <= number_of(gone) then
       redis.call('ZADD', floors, kept, name)
     end
   end
-elseif looked == 1000 and not gone then
+  -- with `true` for `not is_within`: the thousandth entry goes, though it is a message within the bounds
+elseif looked == 1000 and not gone and not is_within then
   -- So much of another program goes without a message.
   -- without: behind very much that another program has added, bounds remove nothing
   gone = seen

@@ -32,13 +32,15 @@ local function pull(topic, messages, floors)
   local reply = { calls or '0', '0', tag or '' }
   local ids, largest, known_others = {}, 1, others
   local function give(entry, pulled)
-    local data = entry[2][2]
-    given, bytes, largest = given + 1, bytes + #data, math.max(largest, #data)
+    local data, is_message, size = entry[2][2], is_ours(entry), 0
+    -- Another program may have more than two fields.
+    -- with `if true then` for `if is_message then`: a pull reads many large entries of another program
+    if is_message then size = #data else for _, text in ipairs(entry[2]) do size = size + #text end end
+    given, bytes, largest = given + 1, bytes + size, math.max(largest, size)
     ids[#ids + 1] = entry[1]
     reply[#reply + 1] = entry[1]
     reply[#reply + 1] = pulled
     reply[#reply + 1] = data
-    local is_message = is_ours(entry)
     -- with `not is_message` for `not is_message and (not others or is_before(others, entry[1]))`: what one subscription pulls of another program lets the ack of another one take it for a message
     if not is_message and (not others or is_before(others, entry[1])) then others = entry[1] end
     return is_message

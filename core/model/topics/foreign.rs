@@ -697,6 +697,105 @@ fn an_ack_knows_the_last_entry_of_another_program_that_anybody_has_pulled() {
     assert_eq!(pulled(&mut real, 100), slow[3..], "nobody else's ack takes a message away");
 }
 
+/// It has removed all that a subscription had not pulled: nothing is lost by the bounds.
+#[test]
+fn who_has_nothing_left_to_read_is_not_cut_off_when_another_program_has_removed_it() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    for member in [0, 2] {
+        real.subscribe(member);
+    }
+    let key = real.keys.spell(Key::Messages);
+    publish(&mut real, &[1; 4]);
+    let given = pulled(&mut real, 2);
+    real.ack(0, "", &given);
+    for number in [3, 4] {
+        real.server.command(&["XDEL", &key, &format!("{START}-{number}")]);
+    }
+    assert_eq!(pulled(&mut real, 100).len(), 0);
+    real.call(&Numbered::Bound([AGE_MS, 1, MOST_BYTES]));
+    real.server.set_clock(&real.keys, START + 1);
+    assert_eq!(publish(&mut real, &[1]), ["c"], "only the other one had something to read");
+    // Behind entries of another program, something that was not pulled is found.
+    let mut real = Real::of(&mut server, 1, TOPIC);
+    real.subscribe(0);
+    publish(&mut real, &[1]);
+    let given = pulled(&mut real, 1);
+    real.ack(0, "", &given);
+    (1..=150).for_each(|number| add(&mut real, &format!("{}-{number}", START + 1)));
+    real.server.set_clock(&real.keys, START + 2);
+    publish(&mut real, &[1; 2]);
+    real.call(&Numbered::Bound([AGE_MS, 1, MOST_BYTES]));
+    assert_eq!(publish(&mut real, &[1]), ["s"]);
+}
+
+/// What was before them is gone, so that a call looks for the first message that is there.
+#[test]
+fn a_message_behind_999_entries_of_another_program_stays_if_it_is_within_the_bounds() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    real.call(&Numbered::Bound([AGE_MS, 3, MOST_BYTES]));
+    publish(&mut real, &[1; 2]);
+    real.call(&Numbered::Subscribe { member: 0, from_earliest: true });
+    for number in [1, 2] {
+        real.server.command(&["XDEL", &real.keys.spell(Key::Messages), &format!("{START}-{number}")]);
+    }
+    (3..1002).for_each(|number| add(&mut real, &format!("{START}-{number}")));
+    real.server.set_clock(&real.keys, START + 1);
+    publish(&mut real, &[1]);
+    publish(&mut real, &[1]);
+    let left = entries(&mut real);
+    assert!(left.ends_with(&[3, 4].map(|number| format!("{}-{number}", START + 1))), "{:?}", left.last());
+}
+
+/// As a tool does that reads with the group of a subscription.
+#[test]
+fn an_entry_that_another_program_has_pulled_for_a_subscription_has_no_number_of_a_message() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    real.subscribe(0);
+    publish(&mut real, &[1]);
+    let given = pulled(&mut real, 1);
+    add(&mut real, &format!("{START}-999999"));
+    real.server.command(&[
+        "XREADGROUP",
+        "GROUP",
+        "s",
+        "other",
+        "COUNT",
+        "1",
+        "STREAMS",
+        &real.keys.spell(Key::Messages),
+        ">",
+    ]);
+    real.ack(0, "", &given);
+    assert_eq!(position(&mut real), (1, 2));
+}
+
+/// Nobody knows how large they are.
+#[test]
+fn a_pull_reads_few_large_entries_that_another_program_has_added_behind_a_message() {
+    let mut server = Server::start();
+    let large = "x".repeat(200);
+    for (case, fields) in [["d", &large, "b", "1"], ["d", "1", "b", &large]].into_iter().enumerate() {
+        let mut real = Real::of(&mut server, case as u64, TOPIC);
+        real.subscribe(0);
+        publish(&mut real, &[1]);
+        let key = real.keys.spell(Key::Messages);
+        for number in 2..102 {
+            let id = format!("{START}-{number}");
+            real.server.command(&[&["XADD", &key, &id][..], &fields].concat());
+        }
+        let asked = reads(&mut real, &|real| {
+            let pull = OnePull { most: 1000, max_bytes: 1000, ..one_pull(0) };
+            let PullReply(pulled) = PullReply::decode(real.pull(&pull).unwrap()).unwrap();
+            let Ok(Membership::Member(pulled)) = &pulled[0] else { panic!("{pulled:?}") };
+            assert!((5..8).contains(&pulled.messages.len()), "{pulled:?}");
+        });
+        assert!(asked <= 20, "{asked}");
+    }
+}
+
 #[test]
 fn a_pull_says_whether_there_is_more_beside_another_program() {
     let mut server = Server::start();

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::process::host;
 use crate::process::supervise::Supervised;
-pub use crate::process::supervise::{MAX_PROCESSES, OnExit, OnSignal, SupervisorSettings};
+pub use crate::process::supervise::{
+    LogLevel, LogLine, MAX_PROCESSES, OnExit, OnSignal, RELOAD_SIGNALS, STOP_SIGNALS, SupervisorSettings,
+};
 use crate::value::error::Error;
 
 /// What a supervisor of worker processes does next; it starts them and sends the signals itself.
@@ -31,9 +33,14 @@ impl Supervision {
         self.lock().start(self.now())
     }
 
-    /// The system gives no process for this slot.
-    pub fn not_started(&self, slot: usize) {
-        self.lock().not_started(slot, self.now());
+    /// The process of this slot has started; `id` is the system's.
+    pub fn started(&self, slot: usize, id: u32) {
+        self.lock().started(slot, id);
+    }
+
+    /// The system gives no process for this slot, and says why, or nothing.
+    pub fn not_started(&self, slot: usize, why: &str) {
+        self.lock().not_started(slot, why, self.now());
     }
 
     /// The process of this slot says that it is ready for jobs, with its grace. True for the first one of all.
@@ -67,6 +74,11 @@ impl Supervision {
         self.lock().signals(self.now())
     }
 
+    /// What is to be logged: all since the last call of this.
+    pub fn lines(&self) -> Vec<LogLine> {
+        self.lock().lines()
+    }
+
     /// How long until something is to be done that no signal and no process tells; `None` if there is nothing.
     pub fn wait(&self) -> Option<Duration> {
         self.lock().wait(self.now())
@@ -75,11 +87,6 @@ impl Supervision {
     /// The code with which the supervisor ends, when it does.
     pub fn exit_code(&self) -> Option<i32> {
         self.lock().exit_code()
-    }
-
-    /// How long the jobs that run may go on after a signal.
-    pub fn grace(&self) -> Duration {
-        self.lock().grace()
     }
 
     fn now(&self) -> Duration {

@@ -4,14 +4,17 @@
 mod exit;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::time::Duration;
 
 #[cfg(test)]
 pub(crate) use exit::MARGIN;
 pub use exit::PATIENCE;
-use exit::{AfterExit, Exit, LastWord, Others, STOP_SIGNALS};
+pub use exit::STOP_SIGNALS;
+use exit::{AfterExit, Exit, LastWord, Others};
 pub(crate) use exit::{STUCK, exit_code};
+pub use words::{LogLevel, LogLine};
 
 use crate::value::error::Error;
 
@@ -21,7 +24,7 @@ pub const MAX_PROCESSES: usize = 10_000;
 pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 
 /// At these all processes are replaced, one by one: a fresh one has the new code, and opens its log files anew.
-const RELOAD_SIGNALS: [i32; 2] = [libc::SIGHUP, libc::SIGUSR2];
+pub const RELOAD_SIGNALS: [i32; 2] = [libc::SIGHUP, libc::SIGUSR2];
 /// The pause when the system gives no process.
 const NO_PROCESS_PAUSE: Duration = Duration::from_secs(1);
 /// A time that never comes.
@@ -67,6 +70,8 @@ pub(crate) struct Supervised {
     /// The signals that are to be sent, and to which slots.
     signals: Vec<(usize, i32)>,
     code: i32,
+    /// For the log.
+    lines: Vec<LogLine>,
 }
 
 /// A process slot: it has one process at a time, and counts those that died young in it.
@@ -79,6 +84,7 @@ struct Slot {
 
 #[derive(Debug, Default)]
 struct Process {
+    id: u32,
     since: Duration,
     is_ready: bool,
     word: Option<LastWord>,
@@ -102,18 +108,6 @@ pub enum OnSignal {
     Ignore,
 }
 
-impl OnSignal {
-    /// The same as a word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stop => "stop",
-            Self::StopAgain => "stop_again",
-            Self::Reload => "reload",
-            Self::Ignore => "ignore",
-        }
-    }
-}
-
 /// What the end of a process means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnExit {
@@ -131,25 +125,12 @@ pub enum OnExit {
     Await,
 }
 
-impl OnExit {
-    /// The same as a word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::StopAll => "stop_all",
-            Self::Reloaded => "reloaded",
-            Self::Recycled => "recycled",
-            Self::Replace(_) => "replace",
-            Self::Await => "await",
-        }
-    }
-}
-
 impl Supervised {
     pub(crate) fn new(settings: SupervisorSettings) -> Self {
         let slots = std::iter::repeat_with(Slot::default).take(settings.processes).collect();
         let (one_ended_well, one_was_ready) = (false, false);
-        Self { settings, slots, one_ended_well, one_was_ready, asked: None, signals: Vec::new(), code: 0 }
+        let (signals, lines) = (Vec::new(), Vec::new());
+        Self { settings, slots, one_ended_well, one_was_ready, asked: None, signals, code: 0, lines }
     }
 
     /// A slot whose process is to be started now. To be asked until there is none.
@@ -162,11 +143,19 @@ impl Supervised {
         Some(slot)
     }
 
-    /// The system gives no process for this slot.
-    pub(crate) fn not_started(&mut self, slot: usize, now: Duration) {
+    /// The process of this slot has started; `id` is the system's.
+    pub(crate) fn started(&mut self, slot: usize, id: u32) {
+        if let Some(process) = self.process(slot) {
+            process.id = id;
+        }
+    }
+
+    /// The system gives no process for this slot, and says why, or nothing.
+    pub(crate) fn not_started(&mut self, slot: usize, why: &str, now: Duration) {
         if let Some(slot) = self.slots.get_mut(slot) {
             slot.process = None;
             slot.start_at = now + NO_PROCESS_PAUSE;
+            self.lines.push(words::no_process(why));
         }
     }
 
@@ -196,6 +185,7 @@ impl Supervised {
         let SupervisorSettings { has_loaded: one_has_loaded, await_changes, .. } = self.settings;
         let stop = self.asked.is_some();
         let others = Others { one_has_loaded, one_ended_well: self.one_ended_well, stop, await_changes };
+        let slot_number = slot;
         let Some(slot) = self.slots.get_mut(slot) else { return OnExit::Stopped };
         let Some(process) = slot.process.take() else { return OnExit::Stopped };
         let exit = Exit {
@@ -209,6 +199,15 @@ impl Supervised {
         };
         self.one_ended_well |= exit.is_well();
         let then = exit::after_exit(&exit, chance);
+        let was_asked = process.asked.is_some();
+        let on_exit = self.after_exit(slot_number, was_asked, &exit, then, now);
+        self.lines.extend(words::ended(process.id, &exit, on_exit));
+        on_exit
+    }
+
+    fn after_exit(&mut self, slot: usize, was_asked: bool, exit: &Exit, then: AfterExit, now: Duration) -> OnExit {
+        let slot = &mut self.slots[slot];
+        let stop = exit.others.stop;
         if let AfterExit::Stop { code } = then {
             self.code = self.code.max(code);
             if stop {
@@ -217,7 +216,7 @@ impl Supervised {
             self.stop(libc::SIGTERM, now);
             return OnExit::StopAll;
         }
-        if process.asked.is_some() {
+        if was_asked {
             (slot.start_at, slot.young_deaths) = (now, 0);
             return OnExit::Reloaded;
         }
@@ -241,11 +240,18 @@ impl Supervised {
         if is_hangup || STOP_SIGNALS.contains(&signal) {
             let is_first = self.asked.is_none();
             self.stop(if is_hangup { libc::SIGTERM } else { signal }, now);
-            return if is_first { OnSignal::Stop } else { OnSignal::StopAgain };
+            if !is_first {
+                return OnSignal::StopAgain;
+            }
+            if self.one_was_ready {
+                self.lines.push(words::stopping(self.settings.grace));
+            }
+            return OnSignal::Stop;
         }
         if self.asked.is_some() || !RELOAD_SIGNALS.contains(&signal) {
             return OnSignal::Ignore;
         }
+        self.lines.push(words::reloading());
         for slot in &mut self.slots {
             slot.wake(now);
             if let Some(process) = &mut slot.process {
@@ -260,6 +266,7 @@ impl Supervised {
         if self.asked.is_some() {
             return;
         }
+        self.lines.push(words::code_changed());
         for (number, slot) in self.slots.iter_mut().enumerate() {
             slot.start_at = now;
             if let Some(process) = &mut slot.process
@@ -281,10 +288,17 @@ impl Supervised {
                 && let Some(process) = self.process(slot)
             {
                 process.is_killed = true;
+                let line = words::killed(process.id);
+                self.lines.push(line);
                 signals.push((slot, libc::SIGKILL));
             }
         }
         signals
+    }
+
+    /// What is to be logged: all since the last call of this.
+    pub(crate) fn lines(&mut self) -> Vec<LogLine> {
+        std::mem::take(&mut self.lines)
     }
 
     /// How long until something is to be done that no signal and no process tells; `None` if there is nothing.
@@ -301,11 +315,6 @@ impl Supervised {
     pub(crate) fn exit_code(&self) -> Option<i32> {
         let is_over = self.asked.is_some() && self.slots.iter().all(|slot| slot.process.is_none());
         is_over.then_some(self.code)
-    }
-
-    /// How long the jobs that run may go on after a signal.
-    pub(crate) fn grace(&self) -> Duration {
-        self.settings.grace
     }
 
     fn stop(&mut self, signal: i32, now: Duration) {

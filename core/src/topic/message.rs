@@ -25,18 +25,32 @@ pub struct Message {
     tag: Arc<str>,
 }
 
+/// What has come in the place of a message.
+pub(super) struct Unreadable {
+    pub(super) id: String,
+    pub(super) error: Error,
+}
+
 impl Message {
-    pub(super) fn of(topic: &Topic, member: &str, pulled: PulledMessage) -> Result<Self, Error> {
-        let foreign = || Error::new(ErrorKind::Corrupt, "a message has an id that duly did not give it");
-        let (published_at, _) = parts_of(&pulled.id).ok_or_else(foreign)?;
-        let data = Data::from_json(pulled.data, usize::MAX).map_err(|error| {
-            let id = &pulled.id;
-            let message =
-                format!("the data of message {id} is not JSON, another program wrote it: ack this id to pass over it");
-            Error::new(ErrorKind::Corrupt, message).caused_by(error)
-        })?;
-        let (topic, member, tag) = (topic.clone(), member.to_owned(), pulled.tag);
-        Ok(Self { id: pulled.id, data, published_at, deliveries: pulled.pulled, topic, member, tag })
+    pub(super) fn of(topic: &Topic, member: &str, pulled: PulledMessage) -> Result<Self, Box<Unreadable>> {
+        let PulledMessage { id, pulled: deliveries, data, tag } = pulled;
+        let Some((published_at, _)) = parts_of(&id) else {
+            let message = "a message has an id that duly did not give it";
+            return Err(Box::new(Unreadable { id, error: Error::new(ErrorKind::Corrupt, message) }));
+        };
+        match Data::from_json(data, usize::MAX) {
+            Ok(data) => {
+                let (topic, member) = (topic.clone(), member.to_owned());
+                Ok(Self { id, data, published_at, deliveries, topic, member, tag })
+            }
+            Err(error) => {
+                let message = format!(
+                    "the data of message {id} is not JSON, another program wrote it: ack this id to pass over it"
+                );
+                let error = Error::new(ErrorKind::Corrupt, message).caused_by(error);
+                Err(Box::new(Unreadable { id, error }))
+            }
+        }
     }
 
     /// The name of its topic.

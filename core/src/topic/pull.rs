@@ -107,17 +107,27 @@ impl Topic {
         pull_with_one_command(member, &[self], options, room).await?.pop().unwrap_or_else(|| Err(unexpected("a topic")))
     }
 
-    /// Those that can be read; and the error of the first one that cannot, which hides no other.
+    /// Those that can be read; and the error of the first one that cannot, which hides no other, and has the ids of all.
     pub(super) fn messages(&self, member: &str, pulled: Vec<PulledMessage>) -> (Vec<Message>, Option<Error>) {
         if let Some(first) = pulled.first() {
             self.part.client.shared.pulls.note_tag(member, self.name(), &first.tag);
         }
-        let mut failed = None;
-        let read = pulled.into_iter().filter_map(|one| {
-            let message = Message::of(self, member, one).map_err(self.during("pull"));
-            message.map_err(|error| failed.get_or_insert(error)).ok()
+        let (mut messages, mut unreadable) = (Vec::with_capacity(pulled.len()), Vec::new());
+        for one in pulled {
+            match Message::of(self, member, one) {
+                Ok(message) => messages.push(message),
+                Err(one) => unreadable.push(one),
+            }
+        }
+        let mut unreadable = unreadable.into_iter();
+        let failed = unreadable.next().map(|first| {
+            let others: Vec<_> = unreadable.map(|one| one.id).collect();
+            let error = match &others[..] {
+                [] => first.error,
+                others => first.error.adding(&format!("so it is with {}", others.join(", "))),
+            };
+            self.during("pull")(error)
         });
-        let messages = read.collect();
         (messages, failed)
     }
 }

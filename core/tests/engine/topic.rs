@@ -211,8 +211,9 @@ async fn a_silent_subscription_is_cut_off_by_each_bound_and_hears_of_it() {
             let error = topic.pull("silent", &all()).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::CutOff, "{error}");
             let text = error.to_string();
-            let lost = format!("has lost {lost} messages (1 to {lost}) that it had not read");
-            let advice = "subscribe again, from earliest to go on with what is left (the default, latest, skips it)";
+            let lost = format!("has lost up to {lost} messages: what it had not read of 1 to {lost}");
+            let advice = "subscribe again, from earliest to go on with what is left, also what it has read of that (the default, \
+                          latest, skips it)";
             assert!(text.contains(&lost) && text.ends_with(advice), "{text}");
             let error = topic.ack("silent", &["1-1"]).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::CutOff, "{error}");
@@ -685,9 +686,13 @@ async fn a_message_that_is_no_json_hides_no_other_and_can_be_acked() {
     assert_eq!(bad.ack("m", &[&id]).await.unwrap(), 1);
     assert_eq!(bad.info().await.unwrap().messages, 0);
 
-    let id = foreign(&bad).await;
-    assert_eq!(data(&bad.pull("m", &all()).await.unwrap()), [0, 1]);
-    said(bad.pull("m", &all()).await.unwrap_err(), &id);
+    let ids = [foreign(&bad).await, foreign(&bad).await];
+    assert_eq!(data(&bad.pull("m", &all()).await.unwrap()), [0, 1, 0, 1]);
+    let error = bad.pull("m", &all()).await.unwrap_err();
+    assert!(error.to_string().contains(&format!("so it is with {}", ids[1])), "{error}");
+    bad.ack("m", &ids[1..]).await.unwrap();
+    let id = &ids[0];
+    said(error, id);
     assert_eq!(bad.ack("m", &[&id]).await.unwrap(), 1);
 }
 

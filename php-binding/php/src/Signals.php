@@ -11,8 +11,6 @@ namespace Duly;
  */
 final class Signals
 {
-    private const STOP = ['SIGTERM', 'SIGINT', 'SIGQUIT'];
-
     /** @var list<int> those that came and stop the worker */
     private array $came = [];
     /** Whether the engine sees signals by itself. */
@@ -31,7 +29,7 @@ final class Signals
     public static function hold(bool $hold = true): void
     {
         if (function_exists('pcntl_sigprocmask')) {
-            pcntl_sigprocmask($hold ? SIG_BLOCK : SIG_UNBLOCK, array_map('constant', self::STOP));
+            pcntl_sigprocmask($hold ? SIG_BLOCK : SIG_UNBLOCK, Supervision::stopSignals());
         }
     }
 
@@ -55,7 +53,7 @@ final class Signals
             pcntl_signal($signal, $this->before[$signal]);
             function_exists('posix_kill') ? posix_kill(getmypid(), $signal) : exit(128 + $signal);
         };
-        $this->stopSignals = array_map('constant', self::STOP);
+        $this->stopSignals = Supervision::stopSignals();
         $this->armed = array_fill_keys($this->stopSignals, $onSignal);
         $this->armed[SIGURG] = $interrupt;
         foreach ($this->armed as $signal => $handler) {

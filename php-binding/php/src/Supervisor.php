@@ -32,15 +32,12 @@ final class Supervisor
     private const ERROR = 1;
     /** The exit code with which PHP ends for an exception. */
     private const UNCAUGHT = 255;
-    private const SIGNALS = [SIGTERM, SIGINT, SIGQUIT];
-    /** At these all children are replaced, one by one: a fresh one has the new code, and opens its log files anew. */
-    private const RELOAD = [SIGHUP, SIGUSR2];
     /** How often the loop looks around, if no signal wakes it. */
     private const LOOK_US = 200_000;
 
     /** What is decided about the children. */
     private Supervision $supervision;
-    /** @var array<int, array{pid: int, line: resource, word: ?string}> by their slots */
+    /** @var array<int, array{pid: int, line: resource}> by their slots */
     private array $children = [];
     /** @var list<int> the signals that came */
     private array $came = [];
@@ -98,7 +95,7 @@ final class Supervisor
     {
         $async = pcntl_async_signals(true);
         $before = [];
-        foreach ([...self::SIGNALS, ...self::RELOAD, SIGCHLD] as $signal) {
+        foreach ([...self::signals(), SIGCHLD] as $signal) {
             $before[$signal] = pcntl_signal_get_handler($signal);
             pcntl_signal($signal, function (int $signal): void {
                 if ($signal !== SIGCHLD) { // which only ends the sleep
@@ -136,26 +133,24 @@ final class Supervisor
                 $this->start($slot);
             }
             $this->send();
+            $this->log();
             if ($this->came === []) {
                 usleep(self::LOOK_US);
             }
             array_map($this->hear(...), array_keys($this->children));
             while (($signal = array_shift($this->came)) !== null) {
-                $this->handle($signal);
+                $this->supervision->signal($signal);
             }
             $this->reap();
         }
+        $this->log();
         return $code;
     }
 
-    private function handle(int $signal): void
+    private function log(): void
     {
-        $means = $this->supervision->signal($signal);
-        if ($means === 'reload') {
-            ($this->say)('reloading: one worker after the other ends after its job, and a fresh one takes its place');
-        } elseif ($means === 'stop') {
-            $grace = $this->supervision->grace();
-            ($this->say)("stopping: jobs that run may end within {$grace} s; a second signal ends that now");
+        foreach ($this->supervision->lines() as $line) {
+            ($this->say)($line);
         }
     }
 
@@ -163,18 +158,14 @@ final class Supervisor
     private function send(): void
     {
         foreach ($this->supervision->signals() as [$slot, $signal]) {
-            $pid = $this->children[$slot]['pid'];
-            if ($signal === SIGKILL) {
-                ($this->say)("worker {$pid} does not end: it is killed, its job comes back when its lease ends");
-            }
-            posix_kill($pid, $signal);
+            posix_kill($this->children[$slot]['pid'], $signal);
         }
     }
 
     private function start(int $slot): void
     {
         // A signal that comes now waits, for the child to have handlers of its own.
-        pcntl_sigprocmask(SIG_BLOCK, [...self::SIGNALS, ...self::RELOAD]);
+        pcntl_sigprocmask(SIG_BLOCK, self::signals());
         $parent = posix_getpid();
         try {
             $pair = @stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, STREAM_IPPROTO_IP);
@@ -185,13 +176,13 @@ final class Supervisor
         if ($pid === 0 && $pair !== false) {
             $this->beChild($parent, $pair);
         }
-        pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
+        pcntl_sigprocmask(SIG_UNBLOCK, self::signals());
         if ($pid > 0 && $pair !== false) {
             fclose($pair[1]);
             stream_set_blocking($pair[0], false);
-            $this->children[$slot] = ['pid' => $pid, 'line' => $pair[0], 'word' => null];
+            $this->children[$slot] = ['pid' => $pid, 'line' => $pair[0]];
+            $this->supervision->started($slot, $pid);
         } else {
-            ($this->say)('the system gives no process; trying again');
             $this->supervision->notStarted($slot);
         }
     }
@@ -199,10 +190,10 @@ final class Supervisor
     /** @param array<int, resource> $pair */
     private function beChild(int $parent, array $pair): never
     {
-        foreach ([...self::SIGNALS, SIGCHLD] as $signal) {
+        foreach ([...Supervision::stopSignals(), SIGCHLD] as $signal) {
             pcntl_signal($signal, SIG_DFL);
         }
-        foreach (self::RELOAD as $signal) {
+        foreach (Supervision::reloadSignals() as $signal) {
             // They are for the supervisor, also when they are sent to all its processes.
             pcntl_signal($signal, static fn () => null);
         }
@@ -215,7 +206,7 @@ final class Supervisor
         // A worker that runs says its last words first.
         register_shutdown_function(static fn () => Worker::isRunning() || WorkerEngine::mustEnd());
         Supervised::begin($pair[1]);
-        pcntl_sigprocmask(SIG_UNBLOCK, [...self::SIGNALS, ...self::RELOAD]);
+        pcntl_sigprocmask(SIG_UNBLOCK, self::signals());
         try {
             $code = (int) ($this->child)();
         } catch (\Throwable $error) {
@@ -254,7 +245,6 @@ final class Supervisor
         while (is_string($line = fgets($this->children[$slot]['line']))) {
             [$word, $grace, $queues] = explode(' ', trim($line), 3) + [1 => '0', 2 => ''];
             if ($word !== 'ready') {
-                $this->children[$slot]['word'] = $word;
                 $this->supervision->ends($slot, $word);
             } elseif ($this->supervision->ready($slot, (float) $grace)) {
                 ($this->say)(self::serving($queues, $this->processes));
@@ -269,28 +259,16 @@ final class Supervisor
                 continue;
             }
             $this->hear($slot);
-            $word = $this->children[$slot]['word'];
             unset($this->children[$slot]);
             fclose($line);
             $status = pcntl_wifsignaled($status) ? -pcntl_wtermsig($status) : pcntl_wexitstatus($status);
-            $this->ended($pid, $slot, $status, $word);
+            $this->supervision->ended($slot, $status);
         }
     }
 
-    /** @param int $status its exit code, or the negative number of the signal that killed it */
-    private function ended(int $pid, int $slot, int $status, ?string $word): void
+    /** @return list<int> those that it handles */
+    private static function signals(): array
     {
-        [$means, $after] = $this->supervision->ended($slot, $status);
-        $pause = round($after, 1);
-        if ($means === 'stop_all' && $word === Supervised::FATAL) { // what was refused, the child has said
-            $why = 'met a permanent error, which the other workers would meet too';
-            ($this->say)("worker {$pid} {$why}: all stop");
-        } elseif ($means === 'replace' && $status !== 0) {
-            $code = $status > 0 ? $status : 128 - $status;
-            ($this->say)("worker {$pid} ended with {$code}; another one starts in {$pause} s");
-        } elseif ($means === 'replace') {
-            // Such as a bootstrap that says `die('no database')`.
-            ($this->say)("worker {$pid} ended before it was ready; another one starts in {$pause} s");
-        }
+        return [...Supervision::stopSignals(), ...Supervision::reloadSignals()];
     }
 }

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use duly::blocking::process::{self, StopOnSignal};
+use duly::blocking::supervision::STOP_SIGNALS;
 use duly::blocking::{Engine, Interrupt, Uninterrupted};
 use duly::worker::WorkerEvent;
 use ext_php_rs::zend::{ExecutorGlobals, SapiModule};
@@ -103,7 +104,7 @@ impl Watchdog {
         unsafe {
             let mut signals: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut signals);
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT, SIGNAL] {
+            for signal in STOP_SIGNALS.into_iter().chain([SIGNAL]) {
                 libc::sigaddset(&raw mut signals, signal);
             }
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const signals, std::ptr::null_mut());

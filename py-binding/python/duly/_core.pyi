@@ -1971,11 +1971,22 @@ class Supervision:
     def patience() -> float:
         """Return the seconds that a handler may go on after it was interrupted, before its process ends."""
 
+    @staticmethod
+    def stop_signals() -> list[int]:
+        """Return the signals that stop a worker."""
+
+    @staticmethod
+    def reload_signals() -> list[int]:
+        """Return the signals at which a supervisor replaces its processes one after the other."""
+
     def start(self) -> int | None:
         """Return a slot whose process is to be started now; None if there is none."""
 
-    def not_started(self, slot: int) -> None:
-        """Note that the system gives no process for this slot."""
+    def started(self, slot: int, pid: int) -> None:
+        """Note that the process of this slot has started, with this id."""
+
+    def not_started(self, slot: int, why: str) -> None:
+        """Note that the system gives no process for this slot, and why."""
 
     def ready(self, slot: int) -> bool:
         """Note that the process of this slot is ready for jobs; return True for the first one of all."""
@@ -1983,15 +1994,14 @@ class Supervision:
     def ends(self, slot: int, why: str) -> None:
         """Note why the process of this slot ends: `fatal` or `refused`."""
 
-    def ended(self, slot: int, status: int) -> tuple[str, float]:
-        """Note how the process of this slot has ended: its exit status, or the negative number of a signal.
+    def ended(self, slot: int, status: int) -> None:
+        """Note how the process of this slot has ended: its exit status, or the negative number of a signal."""
 
-        Return what that means (`stopped`, `stop_all`, `reloaded`, `recycled`, `replace` or `await`), and the seconds
-        until another process starts in its slot.
-        """
+    def signal(self, number: int) -> None:
+        """Note a signal to the supervisor."""
 
-    def signal(self, number: int) -> str:
-        """Note a signal to the supervisor; return what it means: `stop`, `stop_again`, `reload` or `ignore`."""
+    def lines(self) -> list[tuple[int, str]]:
+        """Return what is to be logged: all since the last call of this, each with its level in `logging`."""
 
     def code_changed(self) -> None:
         """Note that a file has changed: all processes start again."""

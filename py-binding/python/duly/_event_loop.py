@@ -205,7 +205,7 @@ class EventLoop:
                 run.task = asyncio.current_task()
             with runs.span(job):
                 runs.before(job)
-                run.results.append(await self.handlers.get(job.name, runs.no_handler)(job))
+                run.results[0] = await self.handlers.get(job.name, runs.no_handler)(job)
                 check_result(job, run.results[0])
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
             run.raised = error

@@ -62,8 +62,8 @@ class Run:
         self.context = Context()
         self.todo: Iterator[Job] = iter(())
         """Gives the job to the handler, or to the hooks before it."""
-        self.results: list[Any] = []
-        """What the handler returned, until the hooks behind it are called."""
+        self.results: dict[int, Any] = {}
+        """Under 0: what the handler returned, until the hooks behind it are called."""
         self.raised: BaseException | None = None
         """What was raised first. If the handler has begun and has not returned, that is why."""
         self.endings: list[Ending | None] | None = None
@@ -72,7 +72,7 @@ class Run:
     def prepare(self, job: Job, context: Context) -> None:
         """Take a job: nothing has begun. The job comes last, so that no other run is taken for its one."""
         self.todo = iter((job,))
-        self.results = []
+        self.results = {}
         self.raised = self.endings = None
         self.context = context
         self.job = job
@@ -330,7 +330,7 @@ class Runs:
     def _keep(self, executor: Executor, job: Job, run: Run, endings: list[Ending | None]) -> None:
         """Keep what the handler returned. If that cannot be kept, it is as if the handler had raised."""
         is_checked = False
-        given = iter(run.results)
+        given = iter(run.results.values())
         try:
             check_result(job, run.results[0])
             is_checked = True

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from duly._core import Supervision
+
 VARIABLE = "DULY_SUPERVISED"
 """Tells a process who supervises it: `<the supervisor's process id>:<the descriptor on which this one speaks>`."""
 READY = b"ready"
@@ -18,8 +20,6 @@ FATAL = b"fatal"
 """It ends for an error that a new one would meet too: a handler may end it with any exit status."""
 REFUSED = b"refused"
 """It ends because the app cannot be imported."""
-RELOADS: tuple[int, ...] = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGUSR2") if hasattr(signal, name))
-"""At these a supervisor replaces all processes, one by one. Windows has none of them."""
 
 
 class _Line(NamedTuple):
@@ -90,9 +90,10 @@ def _leave_reloads_to_parent() -> None:
     `systemctl kill` sends them to all. By a handler, not by SIG_IGN, which programs that this one starts would inherit.
     """
     with suppress(ValueError):  # this is not the main thread
-        for number in RELOADS:
+        reloads = Supervision.reload_signals()
+        for number in reloads:
             signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, RELOADS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, reloads)
 
 
 def _end_with_parent(parent: int) -> None:

@@ -6,7 +6,9 @@ import logging
 import os
 import threading
 import time
+from collections import defaultdict
 from contextvars import copy_context
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -70,7 +72,7 @@ class Threads:
     # before its result is stored. So no local variable says how far the thread is, but the seat, the run and the
     # executor: whatever is raised, and wherever, `_serve` begins again and goes on with what these three say. Each step
     # that must be taken once is one call into C code, which changes one of them, and has then either not begun or
-    # happened: `list.extend(map(...))` calls a function and keeps its result.
+    # happened: `list.extend(map(...))` calls a function and keeps its result, and so does a `defaultdict`.
 
     def _thread(self) -> None:
         seat = _Seat()
@@ -127,7 +129,7 @@ class Threads:
                 run.job = job
                 result = context.run(handler, job)
                 if type(result) not in PLAIN:
-                    check_result(job, result)
+                    context.run(check_result, job, result)
                 job = executor.done(result)
             else:
                 held.clear()
@@ -147,7 +149,8 @@ class Threads:
         with runs.span(job):
             try:
                 runs.before(job)
-                run.results.extend(map(handler, (job,)))
+                # Not by `map`: a StopIteration of the handler would only end it.
+                run.results = defaultdict(partial(handler, job))
                 check_result(job, run.results[0])
             except BaseException as error:
                 run.raised = error  # before the span hears of it

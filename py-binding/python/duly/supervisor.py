@@ -13,7 +13,6 @@ import select
 import signal
 import subprocess
 import threading
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,9 +22,8 @@ from typing import TYPE_CHECKING
 
 from duly._core import Supervision
 from duly._runs import log_safely
-from duly._supervised import READY, RELOADS, VARIABLE, ready
+from duly._supervised import READY, VARIABLE, ready
 from duly.errors import InvalidArgumentError, UnsupportedError
-from duly.worker import SIGNALS
 
 __all__ = ["Supervisor", "ready"]
 
@@ -39,8 +37,10 @@ FAILED = 1
 """Exit status of a worker that met an error which waiting does not cure: a new one would meet it too."""
 USAGE = 2
 """Exit status after a wrong command line."""
-STOPS = SIGNALS
+STOPS = Supervision.stop_signals()
 """The signals that stop a worker."""
+RELOADS = Supervision.reload_signals()
+"""At these all processes are replaced, one by one."""
 
 _LOOK_S = 0.5
 """How often it looks at source files, with `reload`."""
@@ -53,7 +53,6 @@ class _Child:
 
     process: subprocess.Popen[bytes]
     line: int
-    started: float
     speaks: bool = True
 
 
@@ -127,14 +126,16 @@ class Supervisor:
                 while (slot := self._supervision.start()) is not None:
                     self._start(slot)
                 self._send()
+                self._log()
                 _wait([wakeup, *(child.line for child in self._children.values() if child.speaks)], self._sleep())
                 with _ignored(BlockingIOError):
                     os.read(wakeup, 4096)
                 for slot, child in self._children.items():
                     self._hear(slot, child)
                 while self._signals:
-                    self._handle(self._signals.pop(0))
+                    self._supervision.signal(self._signals.pop(0))
                 self._reap()
+            self._log()
             return status
 
     def _start(self, slot: int) -> None:
@@ -143,23 +144,19 @@ class Supervisor:
         except OSError as error:
             if isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)) and not self._has_started:
                 raise InvalidArgumentError(f"the command cannot be started: {error}") from error
-            self._supervision.not_started(slot)
-            _log(logging.ERROR, "the system gives no process, trying again: %s", error)
+            self._supervision.not_started(slot, str(error))
         else:
             self._has_started = True
-            self._children[slot] = _Child(process, line, time.monotonic())
-
-    def _handle(self, number: int) -> None:
-        if self._supervision.signal(number) == "reload":
-            what = "reloading: one worker process after the other ends after its jobs, and another takes its place"
-            _log(logging.INFO, what)
+            self._supervision.started(slot, process.pid)
+            self._children[slot] = _Child(process, line)
 
     def _send(self) -> None:
         for slot, number in self._supervision.signals():
-            process = self._children[slot].process
-            if number == signal.SIGKILL:
-                _log(logging.ERROR, "worker process %d did not end within its grace and is killed", process.pid)
-            process.send_signal(number)
+            self._children[slot].process.send_signal(number)
+
+    def _log(self) -> None:
+        for level, line in self._supervision.lines():
+            _log(level, "%s", line)
 
     def _hear(self, slot: int, child: _Child) -> None:
         words = _heard(child.line)
@@ -178,26 +175,12 @@ class Supervisor:
             self._hear(slot, child)
             os.close(child.line)
             del self._children[slot]
-            means, after = self._supervision.ended(slot, status)
-            pid = child.process.pid
-            if means == "stop_all":
-                what = "worker process %d met an error that no other process would be spared: all stop"
-                _log(logging.ERROR, what, pid)
-            elif means == "recycled":
-                _log(logging.DEBUG, "worker process %d has run its jobs; another starts", pid)
-            elif means == "await":
-                _log(logging.ERROR, "worker process %d ended with status %d; waiting for a file to change", pid, status)
-            elif means == "replace":
-                how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-                how = "ended before it was ready" if status == 0 else how
-                what = "worker process %d %s after %.1f s; another starts in %.1f s"
-                _log(logging.WARNING, what, pid, how, time.monotonic() - child.started, after)
+            self._supervision.ended(slot, status)
 
     def _look_at_sources(self) -> None:
         if self._sources is None or (found := _sources()) == self._sources:
             return
         self._sources = found
-        _log(logging.INFO, "a Python file has changed: the workers start again")
         self._supervision.code_changed()
 
     def _sleep(self) -> float | None:

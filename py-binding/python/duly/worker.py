@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, o
 
 from duly import _supervised
 from duly import middleware as _middleware
-from duly._core import Client, Executor, Job, NewJob, WorkerEngine, WorkerEvent, WorkerReport
+from duly._core import Client, Executor, Job, NewJob, Supervision, WorkerEngine, WorkerEvent, WorkerReport
 from duly._failures import brief, count_as_own
 from duly._handlers import of_kind
 from duly._lifespan import Lifespan, Resources, StartOrStop
@@ -44,10 +44,6 @@ AnyStart = TypeVar("AnyStart", bound=StartOrStop)
 
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
-SIGNALS: tuple[int, ...] = tuple(
-    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGQUIT") if hasattr(signal, name)
-)
-"""The signals that stop a worker. Windows has no SIGQUIT."""
 _LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
@@ -400,7 +396,7 @@ class Worker:
         leaves_hangup = _supervised.join() or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         hangup = [] if leaves_hangup else [signal.SIGHUP]
         # What comes meanwhile waits until both sides listen.
-        signals = (*SIGNALS, *hangup)
+        signals = (*Supervision.stop_signals(), *hangup)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for one in signals:
             before[one] = signal.signal(one, handle)

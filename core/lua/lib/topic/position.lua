@@ -31,7 +31,8 @@ local function read_until(pulled, ours, others)
   if others and is_before(others, first_id) and not is_before(oldest, first_id) then others = nil end
   -- without `not others and`: what another program has added takes the place of a message
   -- without `and number_of(oldest) > 0`: what an older version has pulled of another program ends each ack
-  if not others and number_of(oldest) > 0 then
+  -- without `and number_of(oldest) <= last`: what another program has pulled for a subscription, with a number that no message has, keeps all
+  if not others and number_of(oldest) > 0 and number_of(oldest) <= last then
     return string.match(oldest, '^%d+') .. string.format('-%.0f', number_of(oldest) - 1)
   end
   -- without: behind much that another program has added, nothing of what was read goes

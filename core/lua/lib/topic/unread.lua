@@ -1,5 +1,5 @@
 -- Messages that nobody has pulled, as XREADGROUP does, which Redis 5 does not let a script call.
--- Needs: `topic`, `messages`, `subscription`, `member`, `is_ours`, `behind`, `most`, `max_bytes`, `given`, `bytes`, `largest`,
+-- Needs: `topic`, `messages`, `subscription`, `member`, `is_ours`, `behind`, `length`, `last`, `first`, `most`, `max_bytes`, `given`, `bytes`, `largest`,
 -- `published_bytes`, `ids`, `has_room`, `give`, `at`, `ours`. Gives: `is_end`, whether there is nothing behind what it has given, and
 -- `entries_behind`; `at` and `ours` are those of now.
 local again_pulled = #ids
@@ -23,9 +23,11 @@ while has_room() do
     break
   end
   local until_here = entries[count]
-  -- All the rest if it fits, else as many as are likely to, by the largest one yet; few, as the next ones may be much larger.
+  -- All the rest if it fits, else as many as are likely to, by the largest one yet; few, as the next ones may be much larger. Of what another
+  -- program has added, nobody knows how large it is.
   -- without `is_ours(until_here) and`: an entry of another program with a number in it brings all that is behind it
-  if is_ours(until_here) and published_bytes - tonumber(until_here[2][4]) <= max_bytes - bytes then
+  -- with `true` for `length <= last - first + 1`: a pull reads all that another program has added behind a message, however large
+  if is_ours(until_here) and length <= last - first + 1 and published_bytes - tonumber(until_here[2][4]) <= max_bytes - bytes then
     count = most
   else
     count = math.min(2 * count, 32, math.max(1, math.floor((max_bytes - bytes) / largest)))

@@ -17,7 +17,8 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// ends by itself, [`PATIENCE`] and its farewell later.
 pub(crate) const MARGIN: Duration = Duration::from_secs(15);
 
-pub(super) const STOP_SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
+/// At these a worker stops.
+pub const STOP_SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
 const BY_SIGNAL: i32 = 128;
 /// The exit code of a worker with a handler that had to end and could not be interrupted.
 pub(crate) const STUCK: i32 = 124;

@@ -50,7 +50,7 @@ fn a_process_that_died_is_started_again_after_its_pause() {
 fn a_system_that_gives_no_process_is_asked_again_after_a_second() {
     let mut all = Supervised::new(settings(1));
     start(&mut all, 0, 0.0);
-    all.not_started(0, at(0.0));
+    all.not_started(0, "", at(0.0));
     assert_eq!((all.start(at(0.5)), all.wait(at(0.5))), (None, Some(at(0.5))));
     start(&mut all, 0, 1.0);
 }
@@ -73,7 +73,7 @@ fn a_signal_is_passed_on_and_nothing_is_started_behind_it() {
 fn what_does_not_end_is_killed_once_after_the_longest_grace_that_a_process_has() {
     let mut all = two();
     all.ready(1, at(60.0));
-    assert_eq!(all.grace(), at(60.0));
+    assert_eq!(all.settings.grace, at(60.0));
     assert_eq!(all.signal(TERM, at(0.0)), OnSignal::Stop);
     assert_eq!(all.signals(at(0.0)), [(0, TERM), (1, TERM)]);
     assert_eq!((all.wait(at(70.0)), all.signals(at(70.0))), (Some(at(5.0)), vec![]));
@@ -234,4 +234,52 @@ fn a_supervisor_has_one_to_ten_thousand_processes_and_at_most_a_day_of_grace() {
     for (processes, grace) in [(0, 1.0), (10_001, 1.0), (1, 86_400.1)] {
         assert_eq!(check(processes, grace).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
+}
+
+/// The same in every language, and nothing that a process has said itself.
+#[test]
+fn what_happens_is_logged_once() {
+    let lines = |all: &mut Supervised| -> Vec<(LogLevel, String)> {
+        all.lines().into_iter().map(|line| (line.level, line.text)).collect()
+    };
+    let mut all = Supervised::new(settings(2));
+    for (slot, id) in [(0, 100), (1, 101)] {
+        start(&mut all, slot, 0.0);
+        all.started(slot, id);
+    }
+    assert_eq!(lines(&mut all), []);
+    let word = |level, text: &str| vec![(level, text.to_owned())];
+    all.ended(0, 3, at(0.5), 1.0);
+    let text = "worker process 100 ended with exit code 3 after 0.5 s; another one starts in 0.1 s";
+    assert_eq!(lines(&mut all), word(LogLevel::Warning, text));
+    all.ended(1, -KILL, at(1.0), 1.0);
+    let text = "worker process 101 was killed by signal 9 after 1.0 s; another one starts in 0.1 s";
+    assert_eq!(lines(&mut all), word(LogLevel::Warning, text));
+    start(&mut all, 0, 2.0);
+    all.not_started(0, "too many files", at(2.0));
+    let text = "the system gives no process; trying again in 1 s: too many files";
+    assert_eq!(lines(&mut all), word(LogLevel::Error, text));
+    start(&mut all, 1, 2.0);
+    all.started(1, 102);
+    all.ended(1, 0, at(2.5), 1.0);
+    let text = "worker process 102 ended before it was ready after 0.5 s; another one starts in 0.2 s";
+    assert_eq!(lines(&mut all), word(LogLevel::Warning, text));
+    start(&mut all, 0, 3.0);
+    start(&mut all, 1, 3.0);
+    all.started(0, 103);
+    all.ready(0, at(5.0));
+    all.ready(1, at(5.0));
+    all.signal(HUP, at(4.0));
+    assert_eq!(lines(&mut all)[0].0, LogLevel::Info);
+    all.ended(0, 0, at(5.0), 1.0);
+    assert_eq!(lines(&mut all), word(LogLevel::Debug, "worker process 103 has run its jobs; another one starts"));
+    let mut all = Supervised::new(settings(1));
+    start(&mut all, 0, 0.0);
+    all.started(0, 104);
+    all.ends(0, "fatal");
+    all.ended(0, 1, at(6.0), 1.0);
+    let text = "worker process 104 met a permanent error, which every other one would meet, too: all stop";
+    assert_eq!(lines(&mut all), word(LogLevel::Error, text));
+    all.signal(TERM, at(6.5));
+    assert_eq!(lines(&mut all), []);
 }
