@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Duly\Think;
 
+use Duly\Exception\ExceptionInterface;
+use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\JobInterruptedException;
+use Duly\Exception\LeaseLostException;
 use Duly\Fail;
 use Duly\Failures;
 use Duly\Release;
@@ -16,7 +19,7 @@ use think\helper\Arr;
  * A job of duly as handlers of think-queue know it: `fire(Job $job, $data)`.
  *
  * think-queue decides about retries. Its `release` counts an attempt; a job that it fails ends in duly's `failed` with
- * the reason.
+ * the reason. What could not be stored is not decided: only `$reserved->settled` says so.
  */
 final class Job extends \think\queue\Job
 {
@@ -24,6 +27,10 @@ final class Job extends \think\queue\Job
     private ?\Throwable $thrown = null;
     /** Whether its handler wants no other run. */
     private bool $isFinal = false;
+    /** Seconds after which think-queue lets it run again, if its handler threw. */
+    private float $after = 0.0;
+    /** Whether another worker may run it: nothing more can be said of it here. */
+    private bool $isLost = false;
     /** Whether its worker has interrupted it: what becomes of it is decided, as if the process had been killed. */
     private bool $isInterrupted = false;
     /** Whether its handler, or what that has for a failure, runs just now. */
@@ -46,9 +53,14 @@ final class Job extends \think\queue\Job
     /**
      * @param \Duly\Job $reserved what duly has reserved
      * @param string $connection the connection of `config/queue.php`
+     * @param bool $isOfWorker whether a worker of duly runs it, which stores what becomes of a run that threw
      */
-    public function __construct(App $app, public readonly \Duly\Job $reserved, string $connection)
-    {
+    public function __construct(
+        App $app,
+        public readonly \Duly\Job $reserved,
+        string $connection,
+        private bool $isOfWorker = false,
+    ) {
         $this->app = $app;
         $this->connection = $connection;
         $this->queue = $reserved->queue->name;
@@ -89,12 +101,11 @@ final class Job extends \think\queue\Job
      */
     public function delete(): void
     {
-        parent::delete();
-        if ($this->hasFailed()) {
-            return;
+        if (!$this->hasFailed() || $this->reserved->settled) {
+            $this->isDoneAtEnd = $this->isRunning && OpenTransactions::areThere($this->app);
+            $this->isDoneAtEnd || $this->store(fn () => $this->reserved->ack());
         }
-        $this->isDoneAtEnd = $this->isRunning && OpenTransactions::areThere($this->app);
-        $this->isDoneAtEnd || $this->reserved->ack();
+        parent::delete();
     }
 
     /** @param \Throwable $e */
@@ -110,7 +121,8 @@ final class Job extends \think\queue\Job
             $this->isForked() && $this->endForked();
             // Or think-queue's row of the failure would be rolled back with what the hook left open.
             $this->endTransactions();
-            $this->reserved->fail($e, final: true);
+            $this->markAsFailed();
+            $this->isOfWorker && !$wasRunning || $this->fail();
         }
     }
 
@@ -121,20 +133,75 @@ final class Job extends \think\queue\Job
      */
     public function release($delay = 0): void
     {
-        parent::release();
-        if (!$this->isInterrupted) {
-            $this->failFor($this->thrown ?? 'it was released by its handler', Delay::seconds($delay));
+        $this->after = Delay::seconds($delay);
+        if ($this->thrown === null && !$this->isInterrupted) {
+            $this->failFor('it was released by its handler', $this->after);
+        } elseif (!$this->isOfWorker) {
+            $this->fail();
         }
+        parent::release();
     }
 
     /** It runs again after so many seconds; at 0, a job that another program pushed waits as its policy says. */
     public function failFor(string|\Throwable $why, float $after): void
     {
+        $options = $this->retry($after);
+        $this->store(fn () => $this->reserved->fail($why, ...$options));
+    }
+
+    /** Stores that its run has failed, as think-queue has decided. */
+    public function fail(): void
+    {
+        $why = $this->why();
+        $options = $this->outcome();
+        try {
+            $this->store(fn () => $this->reserved->fail($why ?? 'its handler has marked it as failed', ...$options));
+        } catch (\Throwable $refused) {
+            $isRefused = !$refused instanceof ExceptionInterface || $refused instanceof InvalidArgumentException;
+            if (!$isRefused) {
+                throw $refused;
+            }
+            // A message may be an array, of which PHP warns; the `--delay` of think-queue may be too long.
+            unset($options['retryAfter']);
+            $text = $why === null ? 'its delay is out of range' : Failures::location($why);
+            $this->store(fn () => $this->reserved->fail($text, ...$options));
+        }
+    }
+
+    /**
+     * What think-queue has decided of a run that failed, as arguments of `Duly\Job::fail`.
+     *
+     * @return array<string, mixed>
+     */
+    public function outcome(): array
+    {
+        return $this->hasFailed() ? ['final' => true] : $this->retry($this->after);
+    }
+
+    /** Why its run has failed: what its handler threw, also if the hook for that threw something else. */
+    public function why(): ?\Throwable
+    {
+        return $this->failure ?? $this->thrown;
+    }
+
+    /** @return array<string, mixed> */
+    private function retry(float $after): array
+    {
         $job = $this->reserved;
         $options = $after > 0.0 || $this->isOfThinkQueue ? ['retryAfter' => $after] : [];
         // think-queue has counted already, and wants another run.
-        $options += $job->attempts >= $job->maxRetries ? ['maxRetries' => $job->attempts + 1] : [];
-        $job->fail($why, ...$options);
+        return $options + ($job->attempts >= $job->maxRetries ? ['maxRetries' => $job->attempts + 1] : []);
+    }
+
+    /** @param \Closure(): mixed $call */
+    private function store(\Closure $call): void
+    {
+        try {
+            $call();
+        } catch (LeaseLostException $lost) {
+            $this->isLost = !$this->reserved->settled;
+            throw $lost;
+        }
     }
 
     /** @internal of `Duly\Think` */
@@ -143,10 +210,10 @@ final class Job extends \think\queue\Job
         $this->thrown = $thrown;
     }
 
-    /** Whether its handler has said nothing of what becomes of it. */
+    /** Whether it is not stored yet what becomes of it. */
     public function isUnsettled(): bool
     {
-        return !$this->isDeletedOrReleased() && !$this->hasFailed() && !$this->reserved->settled;
+        return !$this->reserved->settled && !$this->isLost;
     }
 
     /** @internal of `Duly\Think` */
@@ -176,11 +243,11 @@ final class Job extends \think\queue\Job
             }
             $hasReturned = true;
         } catch (Release $release) {
+            $this->store(fn () => $this->reserved->release($release->after, $release->reason));
             parent::release();
-            $this->reserved->release($release->after, $release->reason);
         } catch (Retry $retry) {
-            parent::release();
             $this->failFor($retry, (float) ($retry->after ?? 0));
+            parent::release();
         } catch (Fail $fail) {
             $this->isFinal = true;
             throw $fail;
@@ -209,10 +276,11 @@ final class Job extends \think\queue\Job
             return true;
         }
         $this->decide(!OpenTransactions::areThere($this->app));
-        if ($this->failure !== null && !$this->reserved->settled) {
-            $this->reserved->fail($this->failure, final: true);
+        if ($this->failure !== null && $this->isUnsettled()) {
+            $this->markAsFailed();
+            $this->fail();
         }
-        return $this->reserved->settled;
+        return !$this->isUnsettled();
     }
 
     /**
@@ -222,9 +290,9 @@ final class Job extends \think\queue\Job
     private function decide(bool $isDone): void
     {
         if ($this->isDoneAtEnd) {
-            $this->isDoneAtEnd = false;
+            $this->isDoneAtEnd = $this->deleted = false;
+            $isDone && $this->store(fn () => $this->reserved->ack());
             $this->deleted = $isDone;
-            $isDone && $this->reserved->ack();
         }
     }
 
@@ -262,6 +330,11 @@ final class Job extends \think\queue\Job
     {
         $timeout = $this->payload('timeout') ?? 0;
         return is_bool($timeout) || is_numeric($timeout) && (float) $timeout < PHP_INT_MAX;
+    }
+
+    public function isReleased(): bool
+    {
+        return parent::isReleased() || $this->isLost;
     }
 
     /** @return int|null */

@@ -22,6 +22,8 @@ final class Jobs
     private RestartOn $restartOn;
     /** The job of think-queue that runs. */
     private ?Job $current = null;
+    /** The last one that threw. */
+    private ?Job $thrown = null;
     /** This process; in one that a handler forks, nothing is done to what they share. */
     private int $owner;
 
@@ -85,7 +87,7 @@ final class Jobs
         }
     }
 
-    /** The failures of all jobs but those of think-queue, which reports its own. */
+    /** The failures of all jobs. */
     public function report(\Throwable $thrown, \Duly\Job $job): void
     {
         $handle = $this->app->make(Handle::class);
@@ -144,7 +146,7 @@ final class Jobs
 
     private function runOfThinkQueue(\Duly\Job $reserved): void
     {
-        $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly');
+        $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly', isOfWorker: true);
         $this->current = $job;
         try {
             ['tries' => $tries, 'delay' => $delay] = $this->settings + ['tries' => 0, 'delay' => 0];
@@ -155,13 +157,23 @@ final class Jobs
                     throw $error;
                 }
             }
-            // What becomes of the job is decided.
-            $this->app->make(Handle::class)->report($thrown);
             $this->endIfNecessary($thrown);
+            $this->thrown = $job;
+            throw $job->why() ?? $thrown;
         } finally {
             $this->current = null;
         }
         Unsettled::settle($this->app, $job, $this->settings);
+    }
+
+    /**
+     * What think-queue has decided of a run that threw; the worker stores it, also when the server is away for a while.
+     *
+     * @return array<string, mixed> arguments of `Duly\Job::fail`
+     */
+    public function outcome(\Duly\Job $job): array
+    {
+        return $this->thrown?->reserved === $job ? $this->thrown->outcome() : [];
     }
 
     private function queueWorker(): \think\queue\Worker

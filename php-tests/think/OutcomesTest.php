@@ -1,0 +1,133 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests\Think;
+
+use Duly\Tests\Server;
+
+/** What becomes of jobs whose handlers fail, release or settle them in unusual ways. */
+final class OutcomesTest extends ThinkTestCase
+{
+    /** The code of each is in its data. */
+    private const HANDLER = '
+        public function fire(TYPE$job, $data)
+        {
+            note("run {$data["n"]} attempt " . $job->attempts());
+            eval($data["code"]);
+        }
+        public function failed($data, $error)
+        {
+            note("failed {$data["n"]} " . $error::class);
+            eval($data["failed"] ?? "");
+        }
+    ';
+
+    protected function setUp(): void
+    {
+        parent::setUp();
+        $write = fn (string $class, string $code) => $this->app
+            ->write("app/job/{$class}.php", "<?php namespace app\\job; class {$class} { {$code} }");
+        $write('Does', str_replace('TYPE', '', self::HANDLER));
+        $write('Typed', str_replace('TYPE', '\think\queue\Job ', self::HANDLER));
+        $handle = str_replace('fire(TYPE$job, $data)', 'handle(\Duly\Job $job, array $data)', self::HANDLER);
+        $write('Handles', str_replace('$job->attempts()', '$job->attempt', $handle));
+    }
+
+    /** @return array<string, array{string}> */
+    public static function bothWorkers(): array
+    {
+        return ["duly's" => ['duly:work'], "think-queue's" => ['queue:work']];
+    }
+
+    private function push(int $n, string $code, string $failed = ''): void
+    {
+        $data = var_export(compact('n', 'code', 'failed'), true);
+        $this->app->evaluate("think\\facade\\Queue::push('Does', {$data});");
+    }
+
+    /** @param list<int> $counts of ready, delayed, reserved and failed jobs */
+    private function untilCounts(array $counts, int $acked): void
+    {
+        $now = function (): array {
+            $counts = $this->queue->counts();
+            return [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed];
+        };
+        try {
+            Server::until(static fn (): bool => $now() === $counts, '', 30.0);
+        } catch (\RuntimeException) {
+            self::assertSame($counts, $now(), implode("\n", $this->app->notes()) . $this->app->log());
+        }
+        self::assertSame($acked, $this->totals()['acked'] ?? 0, implode("\n", $this->app->notes()));
+    }
+
+    /** @return list<string> */
+    private function errors(): array
+    {
+        $failed = $this->queue->peek('failed');
+        $errors = array_map(static fn (\Duly\JobView $job): string => (string) $job->error, $failed);
+        sort($errors);
+        return $errors;
+    }
+
+    /** @dataProvider decisions */
+    public function testAFailureIsStoredThoughTheServerIsAwayForLongerThanACall(string $tries, string $code): void
+    {
+        $this->useServerThatKeepsData();
+        $client = "'client' => ['deadline' => 1, 'commandTimeout' => 1], 'url'";
+        $this->app->replace('config/duly.php', "'url'", $client);
+        $this->push(1, 'note("stop"); while (!is_file("runtime/stopped")) { usleep(1000); } ' . $code);
+        $this->start('duly:work', "--tries={$tries}");
+        $this->app->hear('stop');
+        $this->server->signal(SIGSTOP);
+        $this->app->write('runtime/stopped', '');
+        $until = microtime(true) + 6.0; // longer than two calls
+        Server::until(static fn (): bool => microtime(true) > $until, '');
+        $this->server->signal(SIGCONT);
+        $this->untilCounts([0, 0, 0, $tries === '1' ? 1 : 0], $tries === '1' ? 0 : 1);
+        self::assertCount($tries === '1' ? 1 : 2, preg_grep('/^run/', $this->app->notes()) ?: []);
+        $tries === '1' && self::assertStringStartsWith('DomainException: no at ', $this->errors()[0]);
+        $this->server->close();
+    }
+
+    /** @return array<string, array{string, string}> */
+    public static function decisions(): array
+    {
+        $again = '$job->attempts() > 1 ? $job->delete() : ';
+        return [
+            'for good' => ['1', 'throw new \DomainException("no");'],
+            'to run again' => ['0', $again . 'throw new \DomainException("no");'],
+            'a release' => ['0', $again . '$job->release();'],
+        ];
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testWhatCannotBeStoredOfAFailureMakesItNoSuccess(string $command): void
+    {
+        $unreadable = 'throw new class extends \Exception { protected $message = ["a"]; };';
+        $this->push(1, $unreadable);
+        $this->push(2, '$job->release(4000000000);');
+        $this->push(3, 'try { $job->release(4000000000); } catch (\InvalidArgumentException) { $job->delete(); }');
+        $this->push(4, '$job->delete();');
+        $this->start($command, '--tries=1');
+        $this->app->hear('run 4');
+        $this->untilCounts([0, 0, 0, 2], 2);
+        self::assertContains('failed 2 Duly\Exception\InvalidArgumentException', $this->app->notes());
+        self::assertStringContainsString('seconds must be', implode("\n", $this->errors()));
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAJobThatIsMarkedAsFailedIsInFailed(string $command): void
+    {
+        $this->push(1, '$job->markAsFailed();');
+        $this->push(2, '$job->markAsFailed(); $job->delete();');
+        $this->push(3, '$job->markAsFailed(); throw new \DomainException("marked");');
+        $this->push(4, '$job->delete();');
+        $this->start($command);
+        $this->app->hear('run 4');
+        $this->untilCounts([0, 0, 0, 3], 1);
+        $errors = $this->errors();
+        self::assertStringStartsWith('DomainException: marked at ', $errors[0]);
+        self::assertStringContainsString('marked it as failed', $errors[1]);
+    }
+}
