@@ -130,4 +130,51 @@ final class OutcomesTest extends ThinkTestCase
         self::assertStringStartsWith('DomainException: marked at ', $errors[0]);
         self::assertStringContainsString('marked it as failed', $errors[1]);
     }
+
+    /** @dataProvider endsOfAProcess */
+    public function testAJobOfAnotherProgramThatEndsItsProcessHasTheRunsThatItSays(string $code, int $maxRetries): void
+    {
+        $data = ['n' => 1, 'code' => $code];
+        $retry = \Duly\RetryPolicy::fixed(0);
+        $this->queue->push($data, name: 'handles', maxRetries: $maxRetries, retry: $retry);
+        for ($run = 0; $run <= $maxRetries; $run++) {
+            self::assertSame(0, $this->queue->counts()->failed);
+            $this->start('queue:work', '--timeout=1')->end();
+        }
+        $this->untilCounts([0, 0, 0, 1], 0);
+        self::assertCount($maxRetries + 1, $this->app->notes());
+        self::assertMatchesRegularExpression('/the process ended|ran longer/', $this->errors()[0]);
+    }
+
+    /** @return array<string, array{string, int}> */
+    public static function endsOfAProcess(): array
+    {
+        $hangs = 'while (true) { usleep(1000); }';
+        return ['exit' => ['exit(3);', 0], 'exit twice' => ['exit(3);', 1], 'the alarm' => [$hangs, 0]];
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAReleaseCountsAlsoForAJobOfAnotherProgram(string $command): void
+    {
+        $data = ['n' => 1, 'code' => '$job->release();'];
+        $this->queue->push($data, name: 'typed', maxRetries: 1, retry: \Duly\RetryPolicy::fixed(0));
+        $data = ['n' => 2, 'code' => ''];
+        $this->queue->push($data, name: 'typed', maxRetries: 1, retry: \Duly\RetryPolicy::fixed(0));
+        $this->start($command);
+        $this->untilCounts([0, 0, 0, 2], 0);
+        foreach ([1, 2] as $n) {
+            self::assertCount(2, preg_grep("/^run {$n}/", $this->app->notes()) ?: []);
+            $failed = 'failed ' . $n . ' think\queue\exception\MaxAttemptsExceededException';
+            self::assertContains($failed, $this->app->notes());
+        }
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testARetryOfAJobOfAnotherProgramNeedsOneThatIsLeft(string $command): void
+    {
+        $this->queue->push(['n' => 1, 'code' => 'throw new \Duly\Retry(after: 0);'], name: 'handles', maxRetries: 1);
+        $this->start($command);
+        $this->untilCounts([0, 0, 0, 1], 0);
+        self::assertSame('failed 1 Duly\Retry', $this->app->notes()[2]);
+    }
 }

@@ -135,14 +135,20 @@ final class Job extends \think\queue\Job
     {
         $this->after = Delay::seconds($delay);
         if ($this->thrown === null && !$this->isInterrupted) {
-            $this->failFor('it was released by its handler', $this->after);
+            $this->again('it was released by its handler', $this->after);
         } elseif (!$this->isOfWorker) {
             $this->fail();
         }
         parent::release();
     }
 
-    /** It runs again after so many seconds; at 0, a job that another program pushed waits as its policy says. */
+    /** It runs again after so many seconds, which counts; think-queue decides whether that is one run too many. */
+    public function again(string $why, float $after): void
+    {
+        $this->store(fn () => $this->reserved->release($after, $why, counted: true));
+    }
+
+    /** Its run has failed; at 0, a job that another program pushed waits as its policy says. */
     public function failFor(string|\Throwable $why, float $after): void
     {
         $options = $this->retry($after);
@@ -188,9 +194,12 @@ final class Job extends \think\queue\Job
     private function retry(float $after): array
     {
         $job = $this->reserved;
-        $options = $after > 0.0 || $this->isOfThinkQueue ? ['retryAfter' => $after] : [];
+        if (!$this->isOfThinkQueue) {
+            return $after > 0.0 ? ['retryAfter' => $after] : []; // it says itself how many retries it has
+        }
         // think-queue has counted already, and wants another run.
-        return $options + ($job->attempts >= $job->maxRetries ? ['maxRetries' => $job->attempts + 1] : []);
+        $more = $job->attempts < $job->maxRetries ? [] : ['maxRetries' => $job->attempts + 1];
+        return ['retryAfter' => $after] + $more;
     }
 
     /** @param \Closure(): mixed $call */
@@ -246,6 +255,9 @@ final class Job extends \think\queue\Job
             $this->store(fn () => $this->reserved->release($release->after, $release->reason));
             parent::release();
         } catch (Retry $retry) {
+            if (!$this->isOfThinkQueue && $this->reserved->attempts >= $this->reserved->maxRetries) {
+                throw $retry; // none is left: think-queue fails it
+            }
             $this->failFor($retry, (float) ($retry->after ?? 0));
             parent::release();
         } catch (Fail $fail) {

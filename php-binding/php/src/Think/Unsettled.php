@@ -34,7 +34,7 @@ final class Unsettled
         if ($isDone) {
             $job->delete();
         } else {
-            $job->failFor('its handler neither deleted nor released it', $after);
+            $job->again('its handler neither deleted nor released it', $after);
         }
     }
 }
