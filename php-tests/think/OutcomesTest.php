@@ -177,4 +177,27 @@ final class OutcomesTest extends ThinkTestCase
         $this->untilCounts([0, 0, 0, 1], 0);
         self::assertSame('failed 1 Duly\Retry', $this->app->notes()[2]);
     }
+
+    /** @dataProvider secondCalls */
+    public function testASecondCallBehindADeleteInATransactionIsRefused(string $command, string $call): void
+    {
+        $refused = 'catch (\Duly\Exception\LeaseLostException) { note("refused"); }';
+        $delete = '\think\facade\Db::transaction(fn () => $job->delete());';
+        $this->push(1, "{$delete} try { {$call} } {$refused}");
+        $this->start($command);
+        $this->untilCounts([0, 0, 0, 0], 1);
+        self::assertSame(['run 1 attempt 1', 'refused'], $this->app->notes());
+    }
+
+    /** @return array<string, array{string, string}> */
+    public static function secondCalls(): array
+    {
+        $failed = '$job->failed(new \DomainException("no"));';
+        return [
+            'release' => ['duly:work', '$job->release(1);'],
+            "release under think-queue's worker" => ['queue:work', '$job->release(1);'],
+            'failed' => ['duly:work', $failed],
+            "failed under think-queue's worker" => ['queue:work', $failed],
+        ];
+    }
 }
