@@ -435,6 +435,46 @@ final class WorkTest extends LaravelTestCase
         self::assertStringContainsString('has forked ends: it came back', $work->said());
     }
 
+    public function testAJobThatIsSettledBeforeItsHandlerThrowsHasNotFailed(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            foreach ([\'$job->reserved->ack();\', \'$job->release(3600);\', \'$job->delete();\'] as $n => $code) {
+                $queue->push("App\\Does", ["n" => $n, "code" => "$code throw new \\DomainException(\'behind $n\');"]);
+            }
+            $queue->push(new App\Close(1));
+        ');
+        $this->start('duly', '--tries=1');
+        $this->app->hear('ran 1');
+        $this->untilAcked(3);
+        $counts = $this->queue->counts();
+        self::assertSame([0, 1, 0, 0], [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed]);
+        self::assertCount(0, preg_grep('/^failed/', $this->app->notes()) ?: [], implode("\n", $this->app->notes()));
+        self::assertSame(3, preg_match_all('/DomainException: behind/', $this->app->log()), $this->app->log());
+        self::assertStringNotContainsString('LeaseLost', $this->app->log());
+    }
+
+    /** A handler whose code is in its data. */
+    private function does(): void
+    {
+        $this->app->write('app/Does.php', '<?php
+            namespace App;
+            class Does
+            {
+                public function fire($job, array $data)
+                {
+                    note("run {$data["n"]}");
+                    eval($data["code"]);
+                }
+                public function failed(array $data, \Throwable $error)
+                {
+                    note("failed {$data["n"]}");
+                    eval($data["failed"] ?? "");
+                }
+            }
+        ');
+    }
+
     public function testARunThatEndsByAFatalErrorLeavesMemoryToWhatFollows(): void
     {
         $this->app->write('app/Slow.php', '<?php

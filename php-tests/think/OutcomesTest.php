@@ -200,4 +200,40 @@ final class OutcomesTest extends ThinkTestCase
             "failed under think-queue's worker" => ['queue:work', $failed],
         ];
     }
+
+    /** @dataProvider bothWorkers */
+    public function testAJobThatIsSettledBeforeItsHandlerThrowsHasNotFailed(string $command): void
+    {
+        $this->push(1, '$job->reserved->ack(); throw new \DomainException("behind 1");');
+        $this->push(2, '$job->release(3600); throw new \DomainException("behind 2");');
+        $this->push(3, '$job->delete(); throw new \DomainException("behind 3");');
+        $this->push(4, '$job->reserved->release(3600); throw new \DomainException("behind 4");');
+        $data = ['n' => 5, 'code' => '$job->ack(); throw new \DomainException("behind 5");'];
+        $this->queue->push($data, name: 'handles', maxRetries: 0);
+        $this->start($command, '--tries=1');
+        $this->app->hear('run 5');
+        $this->untilCounts([0, 2, 0, 0], 3);
+        self::assertCount(0, preg_grep('/^failed/', $this->app->notes()) ?: []);
+        self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        $log = $this->app->log();
+        self::assertStringNotContainsString('lease is lost', $log);
+        self::assertStringNotContainsString('decided already', $log);
+        foreach (range(1, 5) as $n) {
+            self::assertStringContainsString($command === 'duly:work' ? 'then its handler threw' : "behind {$n}", $log);
+        }
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAHandlerThatSettlesItsJobByHandIsNoError(string $command): void
+    {
+        $codes = ['$job->ack();', '$job->fail("by hand", final: true);', '$job->release(3600);'];
+        foreach ($codes as $n => $code) {
+            $this->queue->push(compact('n', 'code'), name: 'handles', maxRetries: 0);
+        }
+        $this->start($command);
+        $this->untilCounts([0, 1, 0, 1], 1);
+        $this->app->evaluate('sleep(1);');
+        self::assertStringNotContainsString('lease is lost', $this->app->log());
+        self::assertStringNotContainsString('decided already', $this->app->log());
+    }
 }

@@ -112,11 +112,22 @@ final class DulyJob extends Job implements JobContract
     /** @param ?\Throwable $e */
     public function fail($e = null): void
     {
-        if ($this->isLost) {
-            $this->markAsFailed(); // for the worker. The job runs elsewhere, so its `failed` is not called
+        if ($this->isLost || $this->reserved->settled && !$this->isRunning) {
+            $this->markAsFailed(); // for the worker. It is over, or runs elsewhere, so its `failed` is not called
             return;
         }
         parent::fail($e);
+    }
+
+    public function isDeleted(): bool
+    {
+        return parent::isDeleted() || $this->reserved->acked;
+    }
+
+    /** Or failed by its handler: Laravel, too, leaves it alone. */
+    public function isReleased(): bool
+    {
+        return parent::isReleased() || !$this->isUnsettled() && !$this->isDeleted() && !$this->hasFailed();
     }
 
     /** @param ?\Throwable $e */

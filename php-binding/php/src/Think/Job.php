@@ -355,17 +355,30 @@ final class Job extends \think\queue\Job
         return is_bool($timeout) || is_numeric($timeout) && (float) $timeout < PHP_INT_MAX;
     }
 
+    public function isDeleted(): bool
+    {
+        return parent::isDeleted() || $this->reserved->acked;
+    }
+
+    /** Or failed by its handler: think-queue, too, leaves it alone. */
     public function isReleased(): bool
     {
-        return parent::isReleased() || $this->isLost;
+        $isSettled = $this->isLost || $this->reserved->settled;
+        return parent::isReleased() || $isSettled && !$this->isDeleted() && !$this->hasFailed();
+    }
+
+    /** Whether nothing is left to say of it, whatever its handler throws. */
+    private function isOver(): bool
+    {
+        return $this->isInterrupted || $this->isLost || $this->reserved->settled;
     }
 
     /** @return int|null */
     public function maxTries()
     {
         return match (true) {
+            $this->isOver() => 0, // no limit: its next run begins with the check
             $this->isFinal => 1,
-            $this->isInterrupted => 0, // no limit: its next run begins with the check
             default => parent::maxTries(),
         };
     }
@@ -373,7 +386,7 @@ final class Job extends \think\queue\Job
     /** @return int|null */
     public function timeoutAt()
     {
-        return $this->isInterrupted ? null : parent::timeoutAt();
+        return $this->isOver() ? null : parent::timeoutAt();
     }
 
     /** @return array{string, string} */
