@@ -454,6 +454,57 @@ final class WorkTest extends LaravelTestCase
         self::assertStringNotContainsString('LeaseLost', $this->app->log());
     }
 
+    public function testAJobWhoseFailedEndsTheProcessHasFailedAllTheSame(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            $code = "throw new \\DomainException(\'no\');";
+            $queue->push("App\\Does", ["n" => 1, "code" => $code, "failed" => "exit(4);"]);
+        ');
+        self::assertSame(4, $this->start('duly', '--tries=1')->end());
+        self::assertSame(1, $this->queue->counts()->failed);
+        self::assertStringStartsWith('DomainException: no at ', $this->queue->peek('failed')[0]->error);
+        self::assertSame(['run 1', 'failed 1'], $this->app->notes());
+    }
+
+    public function testWhatCannotBeStoredOfAFailureMakesItNoSuccess(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            $unreadable = \'throw new class extends \\Exception { protected $message = ["a"]; };\';
+            // As Laravel does in an application.
+            $strict = \'set_error_handler(fn ($level, $text) => throw new \\ErrorException($text));\';
+            foreach (["{$strict} {$unreadable}", \'$job->release(4000000000);\'] as $n => $code) {
+                $queue->push("App\\Does", ["n" => $n, "code" => $code]);
+            }
+            $queue->push(new App\Close(1));
+        ');
+        $this->start('duly', '--tries=1');
+        $this->app->hear('ran 1');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 2, 'they are not in failed');
+        $this->untilAcked(1);
+        $errors = array_map(static fn ($job): string => $job->error, $this->queue->peek('failed'));
+        sort($errors);
+        self::assertStringContainsString('seconds must be', $errors[0]);
+        self::assertStringStartsWith('Exception@anonymous', $errors[1]);
+    }
+
+    public function testAJobThatIsMarkedAsFailedIsInFailed(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            $marks = \'$job->markAsFailed();\';
+            foreach (["", \'$job->delete();\', "throw new \\DomainException(\'marked\');"] as $n => $code) {
+                $queue->push("App\\Does", ["n" => $n, "code" => "{$marks} {$code}"]);
+            }
+            $queue->push(new App\Close(1));
+        ');
+        $this->start('duly');
+        $this->app->hear('ran 1');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 3, 'they are not in failed');
+        $this->untilAcked(1);
+    }
+
     /** A handler whose code is in its data. */
     private function does(): void
     {
