@@ -236,4 +236,34 @@ final class OutcomesTest extends ThinkTestCase
         self::assertStringNotContainsString('lease is lost', $this->app->log());
         self::assertStringNotContainsString('decided already', $this->app->log());
     }
+
+    public function testEachFailureIsToldOnceAndFoundInTheLog(): void
+    {
+        $throws = 'throw new \DomainException("no");';
+        $second = 'throw new \RuntimeException("second");';
+        $this->queue->push(['n' => 9], name: 'handles');
+        $other = $this->queue->reserve(lease: 60);
+        $this->push(1, $throws);
+        $this->push(2, $throws, $second);
+        $ids = array_map(static fn (\Duly\JobView $job): string => $job->id, $this->queue->peek('ready'));
+        foreach (['handles', 'typed'] as $name) {
+            foreach (['', $second] as $failed) {
+                $data = ['n' => count($ids) + 1, 'code' => $throws, 'failed' => $failed];
+                $ids[] = $this->queue->push($data, name: $name, maxRetries: 0);
+            }
+        }
+        $this->start('duly:work', '--tries=1');
+        $this->untilCounts([0, 0, 1, 6], 0);
+        // Failures of others are told in their order: behind this one, none of the first ones comes again.
+        $other->fail('elsewhere', final: true);
+        $this->app->hear('failed 9');
+        foreach (range(1, 6) as $n) {
+            self::assertCount(1, preg_grep("/^failed {$n} DomainException/", $this->app->notes()) ?: []);
+        }
+        foreach ($ids as $id) {
+            $lines = preg_grep("/job '{$id}'.* failed.*: DomainException at .*:\\d+/", explode("\n", $this->app->log()));
+            self::assertCount(1, $lines ?: [], $this->app->log());
+        }
+        self::assertSame(3, substr_count($this->app->log(), 'RuntimeException at '));
+    }
 }

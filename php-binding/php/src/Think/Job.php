@@ -13,6 +13,7 @@ use Duly\Failures;
 use Duly\Release;
 use Duly\Retry;
 use think\App;
+use think\exception\Handle;
 use think\helper\Arr;
 
 /**
@@ -117,6 +118,9 @@ final class Job extends \think\queue\Job
         $this->failure = $e;
         try {
             parent::failed($e);
+        } catch (\Throwable $thrown) {
+            $thrown instanceof JobInterruptedException || $this->reportBoth($thrown, $e);
+            throw $thrown;
         } finally {
             $this->isRunning = $wasRunning;
             $this->isForked() && $this->endForked();
@@ -125,6 +129,14 @@ final class Job extends \think\queue\Job
             $this->markAsFailed();
             $this->isOfWorker && !$wasRunning || $this->fail();
         }
+    }
+
+    /** The hook threw, too: the worker of duly reports what the handler threw, and that of think-queue the other one. */
+    private function reportBoth(\Throwable $ofHook, \Throwable $ofHandler): void
+    {
+        $text = Failures::job($this->reserved) . ' threw ' . Failures::location($ofHook);
+        $this->app->log->record("duly: failed() for {$text}", 'error');
+        $this->app->make(Handle::class)->report($this->isOfWorker ? $ofHook : $ofHandler);
     }
 
     /**

@@ -24,6 +24,8 @@ final class Jobs
     private ?Job $current = null;
     /** The last one that threw. */
     private ?Job $thrown = null;
+    /** The last job that went to `failed`. */
+    private ?\Duly\Job $hasFailed = null;
     /** This process; in one that a handler forks, nothing is done to what they share. */
     private int $owner;
 
@@ -87,23 +89,21 @@ final class Jobs
         }
     }
 
-    /** The failures of all jobs. */
+    /** The failures of all jobs: to the application, and with what finds the job and the line into the log. */
     public function report(\Throwable $thrown, \Duly\Job $job): void
     {
-        $handle = $this->app->make(Handle::class);
-        $handle->report($thrown);
-        if ((new \ReflectionMethod($handle, 'isIgnoreReport'))->invoke($handle, $thrown) === true) {
-            // A failed validation is nothing to report of a request; a job that fails by it is.
-            $text = Failures::job($job) . ' failed: ' . Failures::location($thrown);
-            $this->app->log->record("duly: {$text}", 'warning');
-        }
+        [$level, $words] = $this->hasFailed === $job ? ['error', 'failed for good'] : ['warning', 'failed'];
+        $text = Failures::job($job) . " {$words}: " . Failures::reason($thrown);
+        $this->app->log->record("duly: {$text}", $level);
+        $this->app->make(Handle::class)->report($thrown);
     }
 
     /** A job is in `failed`: its handler may have a method for that, `failed($data, $error)`, as in think-queue. */
     public function failed(\Duly\Job $job, \Throwable $error): void
     {
+        $this->hasFailed = $job;
         $data = $job->data();
-        if (Payload::isOf($data, $job) || $job->name === null) {
+        if ($this->thrown?->reserved === $job || Payload::isOf($data, $job) || $job->name === null) {
             return; // think-queue has called it
         }
         [$class] = HandlerNames::resolve($this->app, $job->name);
@@ -158,6 +158,8 @@ final class Jobs
                 }
             }
             $this->endIfNecessary($thrown);
+            // A failure is reported when that is stored.
+            $job->isUnsettled() || $this->app->make(Handle::class)->report($thrown);
             $this->thrown = $job;
             throw $job->why() ?? $thrown;
         } finally {
