@@ -379,6 +379,20 @@ final class WorkTest extends LaravelTestCase
         self::assertSame(1, $this->client->queue('other')->counts()->totals['acked']);
     }
 
+    public function testAProcessThatAHandlerForksEndsWithoutAWord(): void
+    {
+        $this->does();
+        $code = 'pcntl_fork() === 0 ? exit(0) : pcntl_wait($status); $job->delete();';
+        $data = var_export(['n' => 1, 'code' => $code], true);
+        $this->app->evaluate("\$queue->push('App\\Does', {$data});");
+        $work = $this->start('duly');
+        $this->untilAcked(1);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        self::assertSame('', $this->app->log());
+        self::assertStringNotContainsString('forked', $work->said());
+    }
+
     public function testAProcessThatComesBackFromAHandlerEnds(): void
     {
         $this->app->write('app/Forks.php', '<?php

@@ -237,6 +237,17 @@ final class OutcomesTest extends ThinkTestCase
         self::assertStringNotContainsString('decided already', $this->app->log());
     }
 
+    /** @dataProvider bothWorkers */
+    public function testAProcessThatAHandlerForksEndsWithoutAWord(string $command): void
+    {
+        $this->push(1, 'pcntl_fork() === 0 ? exit(0) : pcntl_wait($status); $job->delete();');
+        $work = $this->start($command);
+        $this->untilCounts([0, 0, 0, 0], 1);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        self::assertStringNotContainsString('forked', $this->app->log() . $work->said());
+    }
+
     public function testEachFailureIsToldOnceAndFoundInTheLog(): void
     {
         $throws = 'throw new \DomainException("no");';
@@ -261,8 +272,8 @@ final class OutcomesTest extends ThinkTestCase
             self::assertCount(1, preg_grep("/^failed {$n} DomainException/", $this->app->notes()) ?: []);
         }
         foreach ($ids as $id) {
-            $lines = preg_grep("/job '{$id}'.* failed.*: DomainException at .*:\\d+/", explode("\n", $this->app->log()));
-            self::assertCount(1, $lines ?: [], $this->app->log());
+            $log = $this->app->log();
+            self::assertSame(1, preg_match_all("/job '{$id}'.* failed.*: DomainException at .*:\\d+/", $log), $log);
         }
         self::assertSame(3, substr_count($this->app->log(), 'RuntimeException at '));
     }
