@@ -237,6 +237,22 @@ final class OutcomesTest extends ThinkTestCase
         self::assertStringNotContainsString('decided already', $this->app->log());
     }
 
+    public function testWhatAListenerThrowsHidesNoFailure(): void
+    {
+        $listener = 'fn () => throw new \RuntimeException("no table")';
+        $this->app->write('app/event.php', "<?php
+            return ['listen' => ['think\\queue\\event\\JobFailed' => [{$listener}]]];
+        ");
+        $this->push(1, 'throw new \DomainException("no");');
+        $this->start('duly:work', '--tries=1');
+        $this->untilCounts([0, 0, 0, 1], 0);
+        Server::until(fn (): bool => str_contains($this->app->log(), ']no'), 'it is not reported');
+        self::assertMatchesRegularExpression('/behind the failure of job .*: RuntimeException at /', $this->app->log());
+        self::assertStringContainsString(']no table', $this->app->log());
+        self::assertMatchesRegularExpression('/job .* failed for good: DomainException at /', $this->app->log());
+        self::assertStringStartsWith('DomainException: no at ', $this->errors()[0]);
+    }
+
     /** @dataProvider bothWorkers */
     public function testAProcessThatAHandlerForksEndsWithoutAWord(string $command): void
     {

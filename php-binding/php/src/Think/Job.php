@@ -119,7 +119,8 @@ final class Job extends \think\queue\Job
         try {
             parent::failed($e);
         } catch (\Throwable $thrown) {
-            $thrown instanceof JobInterruptedException || $this->reportBoth($thrown, $e);
+            // The worker of think-queue reports only what the hook has thrown.
+            $this->isOfWorker || $this->app->make(Handle::class)->report($e);
             throw $thrown;
         } finally {
             $this->isRunning = $wasRunning;
@@ -129,14 +130,6 @@ final class Job extends \think\queue\Job
             $this->markAsFailed();
             $this->isOfWorker && !$wasRunning || $this->fail();
         }
-    }
-
-    /** The hook threw, too: the worker of duly reports what the handler threw, and that of think-queue the other one. */
-    private function reportBoth(\Throwable $ofHook, \Throwable $ofHandler): void
-    {
-        $text = Failures::job($this->reserved) . ' threw ' . Failures::location($ofHook);
-        $this->app->log->record("duly: failed() for {$text}", 'error');
-        $this->app->make(Handle::class)->report($this->isOfWorker ? $ofHook : $ofHandler);
     }
 
     /**

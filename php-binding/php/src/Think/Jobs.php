@@ -158,10 +158,16 @@ final class Jobs
                 }
             }
             $this->endIfNecessary($thrown);
-            // A failure is reported when that is stored.
-            $job->isUnsettled() || $this->app->make(Handle::class)->report($thrown);
             $this->thrown = $job;
-            throw $job->why() ?? $thrown;
+            $why = $job->why() ?? $thrown;
+            if ($why !== $thrown) { // by `failed()`, or a listener
+                $text = 'behind the failure of ' . Failures::job($reserved) . ': ' . Failures::location($thrown);
+                $this->app->log->record("duly: {$text}", 'error');
+            }
+            if ($why !== $thrown || !$job->isUnsettled()) { // a failure is reported when it is stored
+                $this->app->make(Handle::class)->report($thrown);
+            }
+            throw $why;
         } finally {
             $this->current = null;
         }
