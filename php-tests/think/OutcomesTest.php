@@ -178,27 +178,18 @@ final class OutcomesTest extends ThinkTestCase
         self::assertSame('failed 1 Duly\Retry', $this->app->notes()[2]);
     }
 
-    /** @dataProvider secondCalls */
-    public function testASecondCallBehindADeleteInATransactionIsRefused(string $command, string $call): void
+    /** @dataProvider bothWorkers */
+    public function testACallBehindADeleteInATransactionTakesItsPlace(string $command): void
     {
-        $refused = 'catch (\Duly\Exception\LeaseLostException) { note("refused"); }';
-        $delete = '\think\facade\Db::transaction(fn () => $job->delete());';
-        $this->push(1, "{$delete} try { {$call} } {$refused}");
+        $rolledBack = '\think\facade\Db::startTrans(); $job->delete(); \think\facade\Db::rollback();';
+        $committed = '\think\facade\Db::transaction(fn () => $job->delete());';
+        $this->push(1, "{$rolledBack} \$job->release(3600);");
+        $this->push(2, "{$committed} \$job->release(3600);");
+        $this->push(3, "{$rolledBack} \$job->failed(new \DomainException('no'));");
         $this->start($command);
-        $this->untilCounts([0, 0, 0, 0], 1);
-        self::assertSame(['run 1 attempt 1', 'refused'], $this->app->notes());
-    }
-
-    /** @return array<string, array{string, string}> */
-    public static function secondCalls(): array
-    {
-        $failed = '$job->failed(new \DomainException("no"));';
-        return [
-            'release' => ['duly:work', '$job->release(1);'],
-            "release under think-queue's worker" => ['queue:work', '$job->release(1);'],
-            'failed' => ['duly:work', $failed],
-            "failed under think-queue's worker" => ['queue:work', $failed],
-        ];
+        $this->untilCounts([0, 2, 0, 1], 0);
+        self::assertStringNotContainsString('lease is lost', $this->app->log());
+        self::assertStringNotContainsString('decided already', $this->app->log());
     }
 
     /** @dataProvider bothWorkers */

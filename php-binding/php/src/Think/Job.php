@@ -112,7 +112,7 @@ final class Job extends \think\queue\Job
     /** @param \Throwable $e */
     public function failed($e): void
     {
-        $this->refuseDeleted();
+        $this->isDoneAtEnd = false;
         $wasRunning = $this->isRunning;
         $this->isRunning = true;
         $this->failure = $e;
@@ -133,13 +133,14 @@ final class Job extends \think\queue\Job
     }
 
     /**
-     * The job runs again, which counts as an attempt.
+     * The job runs again, which counts as an attempt. It takes the place of a `delete()` within a transaction, which may
+     * have been rolled back: nobody says so.
      *
      * @param int|float|string|\DateTimeInterface|\DateInterval $delay seconds, or when
      */
     public function release($delay = 0): void
     {
-        $this->refuseDeleted();
+        $this->isDoneAtEnd = false;
         $this->after = Delay::seconds($delay);
         if ($this->thrown === null && !$this->isInterrupted) {
             $this->again('it was released by its handler', $this->after);
@@ -207,15 +208,6 @@ final class Job extends \think\queue\Job
         // think-queue has counted already, and wants another run.
         $more = $job->attempts < $job->maxRetries ? [] : ['maxRetries' => $job->attempts + 1];
         return ['retryAfter' => $after] + $more;
-    }
-
-    /** Whether it was rolled back what a handler has deleted its job in, nobody says: one that has to say so throws. */
-    private function refuseDeleted(): void
-    {
-        if ($this->isDoneAtEnd) {
-            $text = ' was deleted within a transaction: a handler that rolls that back throws, to run it again';
-            throw new LeaseLostException(Failures::job($this->reserved) . $text);
-        }
     }
 
     /** @param \Closure(): mixed $call */
