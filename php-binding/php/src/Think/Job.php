@@ -133,8 +133,8 @@ final class Job extends \think\queue\Job
     }
 
     /**
-     * The job runs again, which counts as an attempt. It takes the place of a `delete()` within a transaction, which may
-     * have been rolled back: nobody says so.
+     * The job runs again, which counts as an attempt. It takes the place of a `delete()` within a transaction: that may
+     * have been rolled back, and nobody says so.
      *
      * @param int|float|string|\DateTimeInterface|\DateInterval $delay seconds, or when
      */
