@@ -379,6 +379,20 @@ final class WorkTest extends LaravelTestCase
         self::assertSame(1, $this->client->queue('other')->counts()->totals['acked']);
     }
 
+    public function testAProcessThatAHandlerForksEndsWithoutAWord(): void
+    {
+        $this->does();
+        $code = 'pcntl_fork() === 0 ? exit(0) : pcntl_wait($status); $job->delete();';
+        $data = var_export(['n' => 1, 'code' => $code], true);
+        $this->app->evaluate("\$queue->push('App\\Does', {$data});");
+        $work = $this->start('duly');
+        $this->untilAcked(1);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        self::assertSame('', $this->app->log());
+        self::assertStringNotContainsString('forked', $work->said());
+    }
+
     public function testAProcessThatComesBackFromAHandlerEnds(): void
     {
         $this->app->write('app/Forks.php', '<?php
@@ -433,6 +447,97 @@ final class WorkTest extends LaravelTestCase
         self::assertSame(1, $this->queue->counts()->failed);
         self::assertCount(1, preg_grep('/^failed default/', $this->app->notes()) ?: []);
         self::assertStringContainsString('has forked ends: it came back', $work->said());
+    }
+
+    public function testAJobThatIsSettledBeforeItsHandlerThrowsHasNotFailed(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            foreach ([\'$job->reserved->ack();\', \'$job->release(3600);\', \'$job->delete();\'] as $n => $code) {
+                $queue->push("App\\Does", ["n" => $n, "code" => "$code throw new \\DomainException(\'behind $n\');"]);
+            }
+            $queue->push(new App\Close(1));
+        ');
+        $this->start('duly', '--tries=1');
+        $this->app->hear('ran 1');
+        $this->untilAcked(3);
+        $counts = $this->queue->counts();
+        self::assertSame([0, 1, 0, 0], [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed]);
+        self::assertCount(0, preg_grep('/^failed/', $this->app->notes()) ?: [], implode("\n", $this->app->notes()));
+        self::assertSame(3, preg_match_all('/DomainException: behind/', $this->app->log()), $this->app->log());
+        self::assertStringNotContainsString('LeaseLost', $this->app->log());
+    }
+
+    public function testAJobWhoseFailedEndsTheProcessHasFailedAllTheSame(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            $code = "throw new \\DomainException(\'no\');";
+            $queue->push("App\\Does", ["n" => 1, "code" => $code, "failed" => "exit(4);"]);
+        ');
+        self::assertSame(4, $this->start('duly', '--tries=1')->end());
+        self::assertSame(1, $this->queue->counts()->failed);
+        self::assertStringStartsWith('DomainException: no at ', $this->queue->peek('failed')[0]->error);
+        self::assertSame(['run 1', 'failed 1'], $this->app->notes());
+    }
+
+    public function testWhatCannotBeStoredOfAFailureMakesItNoSuccess(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            $unreadable = \'throw new class extends \\Exception { protected $message = ["a"]; };\';
+            // As Laravel does in an application.
+            $strict = \'set_error_handler(fn ($level, $text) => throw new \\ErrorException($text));\';
+            foreach (["{$strict} {$unreadable}", \'$job->release(4000000000);\'] as $n => $code) {
+                $queue->push("App\\Does", ["n" => $n, "code" => $code]);
+            }
+            $queue->push(new App\Close(1));
+        ');
+        $this->start('duly', '--tries=1');
+        $this->app->hear('ran 1');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 2, 'they are not in failed');
+        $this->untilAcked(1);
+        $errors = array_map(static fn ($job): string => $job->error, $this->queue->peek('failed'));
+        sort($errors);
+        self::assertStringContainsString('seconds must be', $errors[0]);
+        self::assertStringStartsWith('Exception@anonymous', $errors[1]);
+    }
+
+    public function testAJobThatIsMarkedAsFailedIsInFailed(): void
+    {
+        $this->does();
+        $this->app->evaluate('
+            $marks = \'$job->markAsFailed();\';
+            foreach (["", \'$job->delete();\', "throw new \\DomainException(\'marked\');"] as $n => $code) {
+                $queue->push("App\\Does", ["n" => $n, "code" => "{$marks} {$code}"]);
+            }
+            $queue->push(new App\Close(1));
+        ');
+        $this->start('duly');
+        $this->app->hear('ran 1');
+        Server::until(fn (): bool => $this->queue->counts()->failed === 3, 'they are not in failed');
+        $this->untilAcked(1);
+    }
+
+    /** A handler whose code is in its data. */
+    private function does(): void
+    {
+        $this->app->write('app/Does.php', '<?php
+            namespace App;
+            class Does
+            {
+                public function fire($job, array $data)
+                {
+                    note("run {$data["n"]}");
+                    eval($data["code"]);
+                }
+                public function failed(array $data, \Throwable $error)
+                {
+                    note("failed {$data["n"]}");
+                    eval($data["failed"] ?? "");
+                }
+            }
+        ');
     }
 
     public function testARunThatEndsByAFatalErrorLeavesMemoryToWhatFollows(): void

@@ -265,6 +265,17 @@ final class ConsumeTest extends SymfonyTestCase
         $this->server->close();
     }
 
+    public function testAProcessThatAHandlerForksEndsWithoutAWord(): void
+    {
+        $this->app->evaluate('$app->dispatch(new Close(1, ["fork"]));');
+        $work = $this->consume('orders');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        self::assertStringNotContainsString('forked', $this->app->log() . $work->said());
+    }
+
     public function testSigtermEndsAnIdleWorkerSoonAndABusyOneBehindItsMessage(): void
     {
         $work = $this->consume('orders');

@@ -79,7 +79,7 @@ final class WorkTest extends ThinkTestCase
         $log = $this->app->log();
         self::assertStringContainsString('[0]there is no such order', $log);
         // think reports no failed validation, which is the client's fault in a request.
-        self::assertMatchesRegularExpression('/duly: job .* failed: think.exception.ValidateException at /', $log);
+        self::assertMatchesRegularExpression('/job .* failed for good: think.exception.ValidateException at /', $log);
         self::assertStringContainsString("this application has no handler for the name 'no.such'", $log);
         self::assertStringContainsString('the class app\job\no\Such', $log);
     }

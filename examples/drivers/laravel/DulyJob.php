@@ -20,6 +20,8 @@ final class DulyJob extends Job implements JobContract
     /** What is wrong with its payload, if Laravel cannot run it. */
     private ?string $fault = null;
     private ?\Throwable $thrown = null;
+    /** Why it fails for good, as soon as Laravel has said that. */
+    private ?\Throwable $failure = null;
     private bool $isLost = false;
     /** Whether its handler runs just now, or what that has for a failure. */
     private bool $isRunning = false;
@@ -95,28 +97,39 @@ final class DulyJob extends Job implements JobContract
     /** The job is done. A failed one is deleted, too, before Laravel says why: that waits for the reason. */
     public function delete(): void
     {
-        parent::delete();
         if (!$this->hasFailed()) {
             $this->settle(fn () => $this->reserved->ack());
         }
+        parent::delete();
     }
 
     /** @param \DateTimeInterface|\DateInterval|int|float $delay */
     public function release($delay = 0): void
     {
-        parent::release($delay);
         $seconds = is_numeric($delay) ? $delay : $this->secondsUntil($delay);
         $this->failFor($this->thrown ?? 'it was released', max(0, $seconds));
+        parent::release($delay);
     }
 
     /** @param ?\Throwable $e */
     public function fail($e = null): void
     {
-        if ($this->isLost) {
-            $this->markAsFailed(); // for the worker. The job runs elsewhere, so its `failed` is not called
+        if ($this->isLost || $this->reserved->settled && !$this->isRunning) {
+            $this->markAsFailed(); // for the worker. It is over, or runs elsewhere, so its `failed` is not called
             return;
         }
         parent::fail($e);
+    }
+
+    public function isDeleted(): bool
+    {
+        return parent::isDeleted() || $this->reserved->acked;
+    }
+
+    /** Or failed by its handler: Laravel, too, leaves it alone. */
+    public function isReleased(): bool
+    {
+        return parent::isReleased() || !$this->isUnsettled() && !$this->isDeleted() && !$this->hasFailed();
     }
 
     /** @param ?\Throwable $e */
@@ -124,13 +137,20 @@ final class DulyJob extends Job implements JobContract
     {
         $wasRunning = $this->isRunning;
         $this->isRunning = true;
+        $this->failure = $e;
         try {
             $this->fault === null && parent::failed($e);
         } finally {
             $this->isRunning = $wasRunning;
             $this->endIfForked();
-            $this->settle(fn () => $this->reserved->fail($e ?? 'its handler failed it', final: true));
+            $this->failForGood();
         }
+    }
+
+    /** Laravel, or its handler, has marked it as failed. */
+    public function failForGood(): void
+    {
+        $this->note($this->failure ?? $this->thrown ?? 'its handler failed it', ['final' => true]);
     }
 
     public function because(\Throwable $thrown): void
@@ -153,7 +173,19 @@ final class DulyJob extends Job implements JobContract
     {
         $job = $this->reserved;
         $more = $job->attempts < $job->maxRetries ? [] : ['maxRetries' => $job->attempts + 1];
-        $this->settle(static fn () => $job->fail($why, ...$more, retryAfter: $after));
+        $this->note($why, ['retryAfter' => $after, ...$more]);
+    }
+
+    /** @param array<string, mixed> $options of `Duly\Job::fail` */
+    private function note(string|\Throwable $why, array $options): void
+    {
+        try {
+            $this->settle(fn () => $this->reserved->fail($why, ...$options));
+        } catch (\ErrorException $error) {
+            // Its message is an array, of which PHP warns, and Laravel throws that.
+            $text = $why instanceof \Throwable ? $why::class . " at {$why->getFile()}:{$why->getLine()}" : throw $error;
+            $this->settle(fn () => $this->reserved->fail($text, ...$options));
+        }
     }
 
     private static function faultOf(mixed $data): ?string

@@ -227,7 +227,9 @@ final class DulyQueue extends Queue implements QueueContract
         $job = $this->current;
         $this->current = null;
         try {
-            $job?->isUnsettled() === true && $job->failFor($why, $retryAfter);
+            if ($job?->isUnsettled() === true) {
+                $job->hasFailed() ? $job->failForGood() : $job->failFor($why, $retryAfter);
+            }
         } catch (LeaseLostException) {
             // Another worker has it.
         }

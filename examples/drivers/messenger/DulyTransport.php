@@ -203,6 +203,9 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     /** In the middle of a run this is `exit` or a fatal error. The message may do it again, so that the run counts. */
     private function end(): void
     {
+        if ($this->owner !== getmypid()) {
+            return; // a process that a handler has forked: its messages are its parent's
+        }
         if (str_starts_with(error_get_last()['message'] ?? '', 'Allowed memory size')) {
             ini_set('memory_limit', (string) (memory_get_usage(true) + self::LAST_BYTES));
         }

@@ -319,11 +319,10 @@ final class Connector extends \think\queue\Connector
     /** The worker is done with the job that it had. A handler that neither deletes nor releases it leaves it to us. */
     private function finish(): void
     {
-        $job = $this->current;
-        $this->current = null;
-        if ($job !== null) {
-            Unsettled::settle($this->app, $job, $this->settings);
+        if ($this->current !== null) {
+            Unsettled::settle($this->app, $this->current, $this->settings);
         }
+        $this->current = null;
     }
 
     /** The process ends, perhaps in the middle of a run: by `exit`, a fatal error, or think-queue's alarm. */

@@ -4,19 +4,23 @@ declare(strict_types=1);
 
 namespace Duly\Think;
 
+use Duly\Exception\ExceptionInterface;
+use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\JobInterruptedException;
+use Duly\Exception\LeaseLostException;
 use Duly\Fail;
 use Duly\Failures;
 use Duly\Release;
 use Duly\Retry;
 use think\App;
+use think\exception\Handle;
 use think\helper\Arr;
 
 /**
  * A job of duly as handlers of think-queue know it: `fire(Job $job, $data)`.
  *
  * think-queue decides about retries. Its `release` counts an attempt; a job that it fails ends in duly's `failed` with
- * the reason.
+ * the reason. What could not be stored is not decided: only `$reserved->settled` says so.
  */
 final class Job extends \think\queue\Job
 {
@@ -24,6 +28,10 @@ final class Job extends \think\queue\Job
     private ?\Throwable $thrown = null;
     /** Whether its handler wants no other run. */
     private bool $isFinal = false;
+    /** Seconds after which think-queue lets it run again, if its handler threw. */
+    private float $after = 0.0;
+    /** Whether another worker may run it: nothing more can be said of it here. */
+    private bool $isLost = false;
     /** Whether its worker has interrupted it: what becomes of it is decided, as if the process had been killed. */
     private bool $isInterrupted = false;
     /** Whether its handler, or what that has for a failure, runs just now. */
@@ -46,9 +54,14 @@ final class Job extends \think\queue\Job
     /**
      * @param \Duly\Job $reserved what duly has reserved
      * @param string $connection the connection of `config/queue.php`
+     * @param bool $isOfWorker whether a worker of duly runs it, which stores what becomes of a run that threw
      */
-    public function __construct(App $app, public readonly \Duly\Job $reserved, string $connection)
-    {
+    public function __construct(
+        App $app,
+        public readonly \Duly\Job $reserved,
+        string $connection,
+        private bool $isOfWorker = false,
+    ) {
         $this->app = $app;
         $this->connection = $connection;
         $this->queue = $reserved->queue->name;
@@ -89,52 +102,123 @@ final class Job extends \think\queue\Job
      */
     public function delete(): void
     {
-        parent::delete();
-        if ($this->hasFailed()) {
-            return;
+        if (!$this->hasFailed() || $this->reserved->settled) {
+            $this->isDoneAtEnd = $this->isRunning && OpenTransactions::areThere($this->app);
+            $this->isDoneAtEnd || $this->store(fn () => $this->reserved->ack());
         }
-        $this->isDoneAtEnd = $this->isRunning && OpenTransactions::areThere($this->app);
-        $this->isDoneAtEnd || $this->reserved->ack();
+        parent::delete();
     }
 
     /** @param \Throwable $e */
     public function failed($e): void
     {
+        $this->isDoneAtEnd = false;
         $wasRunning = $this->isRunning;
         $this->isRunning = true;
         $this->failure = $e;
         try {
             parent::failed($e);
+        } catch (\Throwable $thrown) {
+            // The worker of think-queue reports only what the hook has thrown.
+            $this->isOfWorker || $this->app->make(Handle::class)->report($e);
+            throw $thrown;
         } finally {
             $this->isRunning = $wasRunning;
             $this->isForked() && $this->endForked();
             // Or think-queue's row of the failure would be rolled back with what the hook left open.
             $this->endTransactions();
-            $this->reserved->fail($e, final: true);
+            $this->markAsFailed();
+            $this->isOfWorker && !$wasRunning || $this->fail();
         }
     }
 
     /**
-     * The job runs again, which counts as an attempt.
+     * The job runs again, which counts as an attempt. It takes the place of a `delete()` within a transaction: that may
+     * have been rolled back, and nobody says so.
      *
      * @param int|float|string|\DateTimeInterface|\DateInterval $delay seconds, or when
      */
     public function release($delay = 0): void
     {
+        $this->isDoneAtEnd = false;
+        $this->after = Delay::seconds($delay);
+        if ($this->thrown === null && !$this->isInterrupted) {
+            $this->again('it was released by its handler', $this->after);
+        } elseif (!$this->isOfWorker) {
+            $this->fail();
+        }
         parent::release();
-        if (!$this->isInterrupted) {
-            $this->failFor($this->thrown ?? 'it was released by its handler', Delay::seconds($delay));
+    }
+
+    /** It runs again after so many seconds, which counts; think-queue decides whether that is one run too many. */
+    public function again(string $why, float $after): void
+    {
+        $this->store(fn () => $this->reserved->release($after, $why, counted: true));
+    }
+
+    /** Its run has failed; at 0, a job that another program pushed waits as its policy says. */
+    public function failFor(string|\Throwable $why, float $after): void
+    {
+        $options = $this->retry($after);
+        $this->store(fn () => $this->reserved->fail($why, ...$options));
+    }
+
+    /** Stores that its run has failed, as think-queue has decided. */
+    public function fail(): void
+    {
+        $why = $this->why();
+        $options = $this->outcome();
+        try {
+            $this->store(fn () => $this->reserved->fail($why ?? 'its handler has marked it as failed', ...$options));
+        } catch (\Throwable $refused) {
+            $isRefused = !$refused instanceof ExceptionInterface || $refused instanceof InvalidArgumentException;
+            if (!$isRefused) {
+                throw $refused;
+            }
+            // A message may be an array, of which PHP warns; the `--delay` of think-queue may be too long.
+            unset($options['retryAfter']);
+            $text = $why === null ? 'its delay is out of range' : Failures::location($why);
+            $this->store(fn () => $this->reserved->fail($text, ...$options));
         }
     }
 
-    /** It runs again after so many seconds; at 0, a job that another program pushed waits as its policy says. */
-    public function failFor(string|\Throwable $why, float $after): void
+    /**
+     * What think-queue has decided of a run that failed, as arguments of `Duly\Job::fail`.
+     *
+     * @return array<string, mixed>
+     */
+    public function outcome(): array
+    {
+        return $this->hasFailed() ? ['final' => true] : $this->retry($this->after);
+    }
+
+    /** Why its run has failed: what its handler threw, also if the hook for that threw something else. */
+    public function why(): ?\Throwable
+    {
+        return $this->failure ?? $this->thrown;
+    }
+
+    /** @return array<string, mixed> */
+    private function retry(float $after): array
     {
         $job = $this->reserved;
-        $options = $after > 0.0 || $this->isOfThinkQueue ? ['retryAfter' => $after] : [];
+        if (!$this->isOfThinkQueue) {
+            return $after > 0.0 ? ['retryAfter' => $after] : []; // it says itself how many retries it has
+        }
         // think-queue has counted already, and wants another run.
-        $options += $job->attempts >= $job->maxRetries ? ['maxRetries' => $job->attempts + 1] : [];
-        $job->fail($why, ...$options);
+        $more = $job->attempts < $job->maxRetries ? [] : ['maxRetries' => $job->attempts + 1];
+        return ['retryAfter' => $after] + $more;
+    }
+
+    /** @param \Closure(): mixed $call */
+    private function store(\Closure $call): void
+    {
+        try {
+            $call();
+        } catch (LeaseLostException $lost) {
+            $this->isLost = !$this->reserved->settled;
+            throw $lost;
+        }
     }
 
     /** @internal of `Duly\Think` */
@@ -143,10 +227,10 @@ final class Job extends \think\queue\Job
         $this->thrown = $thrown;
     }
 
-    /** Whether its handler has said nothing of what becomes of it. */
+    /** Whether it is not stored yet what becomes of it. */
     public function isUnsettled(): bool
     {
-        return !$this->isDeletedOrReleased() && !$this->hasFailed() && !$this->reserved->settled;
+        return !$this->reserved->settled && !$this->isLost;
     }
 
     /** @internal of `Duly\Think` */
@@ -176,11 +260,14 @@ final class Job extends \think\queue\Job
             }
             $hasReturned = true;
         } catch (Release $release) {
+            $this->store(fn () => $this->reserved->release($release->after, $release->reason));
             parent::release();
-            $this->reserved->release($release->after, $release->reason);
         } catch (Retry $retry) {
-            parent::release();
+            if (!$this->isOfThinkQueue && $this->reserved->attempts >= $this->reserved->maxRetries) {
+                throw $retry; // none is left: think-queue fails it
+            }
             $this->failFor($retry, (float) ($retry->after ?? 0));
+            parent::release();
         } catch (Fail $fail) {
             $this->isFinal = true;
             throw $fail;
@@ -209,10 +296,11 @@ final class Job extends \think\queue\Job
             return true;
         }
         $this->decide(!OpenTransactions::areThere($this->app));
-        if ($this->failure !== null && !$this->reserved->settled) {
-            $this->reserved->fail($this->failure, final: true);
+        if ($this->failure !== null && $this->isUnsettled()) {
+            $this->markAsFailed();
+            $this->fail();
         }
-        return $this->reserved->settled;
+        return !$this->isUnsettled();
     }
 
     /**
@@ -222,9 +310,9 @@ final class Job extends \think\queue\Job
     private function decide(bool $isDone): void
     {
         if ($this->isDoneAtEnd) {
-            $this->isDoneAtEnd = false;
+            $this->isDoneAtEnd = $this->deleted = false;
+            $isDone && $this->store(fn () => $this->reserved->ack());
             $this->deleted = $isDone;
-            $isDone && $this->reserved->ack();
         }
     }
 
@@ -264,12 +352,30 @@ final class Job extends \think\queue\Job
         return is_bool($timeout) || is_numeric($timeout) && (float) $timeout < PHP_INT_MAX;
     }
 
+    public function isDeleted(): bool
+    {
+        return parent::isDeleted() || $this->reserved->acked;
+    }
+
+    /** Or failed by its handler: think-queue, too, leaves it alone. */
+    public function isReleased(): bool
+    {
+        $isSettled = $this->isLost || $this->reserved->settled;
+        return parent::isReleased() || $isSettled && !$this->isDeleted() && !$this->hasFailed();
+    }
+
+    /** Whether nothing is left to say of it, whatever its handler throws. */
+    private function isOver(): bool
+    {
+        return $this->isInterrupted || $this->isLost || $this->reserved->settled;
+    }
+
     /** @return int|null */
     public function maxTries()
     {
         return match (true) {
+            $this->isOver() => 0, // no limit: its next run begins with the check
             $this->isFinal => 1,
-            $this->isInterrupted => 0, // no limit: its next run begins with the check
             default => parent::maxTries(),
         };
     }
@@ -277,7 +383,7 @@ final class Job extends \think\queue\Job
     /** @return int|null */
     public function timeoutAt()
     {
-        return $this->isInterrupted ? null : parent::timeoutAt();
+        return $this->isOver() ? null : parent::timeoutAt();
     }
 
     /** @return array{string, string} */

@@ -22,6 +22,10 @@ final class Jobs
     private RestartOn $restartOn;
     /** The job of think-queue that runs. */
     private ?Job $current = null;
+    /** The last one that threw. */
+    private ?Job $thrown = null;
+    /** The last job that went to `failed`. */
+    private ?\Duly\Job $hasFailed = null;
     /** This process; in one that a handler forks, nothing is done to what they share. */
     private int $owner;
 
@@ -85,23 +89,21 @@ final class Jobs
         }
     }
 
-    /** The failures of all jobs but those of think-queue, which reports its own. */
+    /** The failures of all jobs: to the application, and with what finds the job and the line into the log. */
     public function report(\Throwable $thrown, \Duly\Job $job): void
     {
-        $handle = $this->app->make(Handle::class);
-        $handle->report($thrown);
-        if ((new \ReflectionMethod($handle, 'isIgnoreReport'))->invoke($handle, $thrown) === true) {
-            // A failed validation is nothing to report of a request; a job that fails by it is.
-            $text = Failures::job($job) . ' failed: ' . Failures::location($thrown);
-            $this->app->log->record("duly: {$text}", 'warning');
-        }
+        [$level, $words] = $this->hasFailed === $job ? ['error', 'failed for good'] : ['warning', 'failed'];
+        $text = Failures::job($job) . " {$words}: " . Failures::reason($thrown);
+        $this->app->log->record("duly: {$text}", $level);
+        $this->app->make(Handle::class)->report($thrown);
     }
 
     /** A job is in `failed`: its handler may have a method for that, `failed($data, $error)`, as in think-queue. */
     public function failed(\Duly\Job $job, \Throwable $error): void
     {
+        $this->hasFailed = $job;
         $data = $job->data();
-        if (Payload::isOf($data, $job) || $job->name === null) {
+        if ($this->thrown?->reserved === $job || Payload::isOf($data, $job) || $job->name === null) {
             return; // think-queue has called it
         }
         [$class] = HandlerNames::resolve($this->app, $job->name);
@@ -144,7 +146,7 @@ final class Jobs
 
     private function runOfThinkQueue(\Duly\Job $reserved): void
     {
-        $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly');
+        $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly', isOfWorker: true);
         $this->current = $job;
         try {
             ['tries' => $tries, 'delay' => $delay] = $this->settings + ['tries' => 0, 'delay' => 0];
@@ -155,13 +157,31 @@ final class Jobs
                     throw $error;
                 }
             }
-            // What becomes of the job is decided.
-            $this->app->make(Handle::class)->report($thrown);
             $this->endIfNecessary($thrown);
+            $this->thrown = $job;
+            $why = $job->why() ?? $thrown;
+            if ($why !== $thrown) { // by `failed()`, or a listener
+                $text = 'behind the failure of ' . Failures::job($reserved) . ': ' . Failures::location($thrown);
+                $this->app->log->record("duly: {$text}", 'error');
+            }
+            if ($why !== $thrown || !$job->isUnsettled()) { // a failure is reported when it is stored
+                $this->app->make(Handle::class)->report($thrown);
+            }
+            throw $why;
         } finally {
             $this->current = null;
         }
         Unsettled::settle($this->app, $job, $this->settings);
+    }
+
+    /**
+     * What think-queue has decided of a run that threw; the worker stores it, also when the server is away for a while.
+     *
+     * @return array<string, mixed> arguments of `Duly\Job::fail`
+     */
+    public function outcome(\Duly\Job $job): array
+    {
+        return $this->thrown?->reserved === $job ? $this->thrown->outcome() : [];
     }
 
     private function queueWorker(): \think\queue\Worker

@@ -22,6 +22,10 @@ final class Unsettled
         if (!$job->isUnsettled()) {
             return;
         }
+        if ($job->hasFailed()) {
+            $job->fail(); // it was marked so, and nobody has said why
+            return;
+        }
         $isDone = ($settings['unsettled'] ?? 'retry') === 'ack';
         $after = Delay::seconds($settings['retry_after'] ?? self::RETRY_AFTER_S);
         $then = $isDone ? 'it counts as done' : "it runs again in {$after} s";
@@ -30,7 +34,7 @@ final class Unsettled
         if ($isDone) {
             $job->delete();
         } else {
-            $job->failFor('its handler neither deleted nor released it', $after);
+            $job->again('its handler neither deleted nor released it', $after);
         }
     }
 }

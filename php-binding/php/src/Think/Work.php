@@ -77,7 +77,7 @@ final class Work
         );
         $options = array_filter($options, 'is_scalar') + ['connection' => self::connection($app)];
         $jobs = new Jobs($app, $worker, $options + $configured);
-        return $worker->otherwise($jobs->run(...))->onFailed($jobs->failed(...));
+        return $worker->otherwise($jobs->run(...))->onFailure($jobs->outcome(...))->onFailed($jobs->failed(...));
     }
 
     /** The connection of think-queue whose jobs these are: to it `queue:retry` pushes what has failed. Null for none. */

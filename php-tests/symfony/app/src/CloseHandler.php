@@ -22,6 +22,7 @@ final class CloseHandler
                 'hang-once' => $isFirst ? $this->sleep((float) $value) : null,
                 'fail' => throw new UnrecoverableMessageHandlingException($value),
                 'exit' => exit(3),
+                'fork' => pcntl_fork() === 0 ? exit(0) : pcntl_wait($status),
                 'die' => posix_kill(posix_getpid(), SIGKILL),
             };
         }

@@ -1,0 +1,287 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests\Think;
+
+use Duly\Tests\Server;
+
+/** What becomes of jobs whose handlers fail, release or settle them in unusual ways. */
+final class OutcomesTest extends ThinkTestCase
+{
+    /** The code of each is in its data. */
+    private const HANDLER = '
+        public function fire(TYPE$job, $data)
+        {
+            note("run {$data["n"]} attempt " . $job->attempts());
+            eval($data["code"]);
+        }
+        public function failed($data, $error)
+        {
+            note("failed {$data["n"]} " . $error::class);
+            eval($data["failed"] ?? "");
+        }
+    ';
+
+    protected function setUp(): void
+    {
+        parent::setUp();
+        $write = fn (string $class, string $code) => $this->app
+            ->write("app/job/{$class}.php", "<?php namespace app\\job; class {$class} { {$code} }");
+        $write('Does', str_replace('TYPE', '', self::HANDLER));
+        $write('Typed', str_replace('TYPE', '\think\queue\Job ', self::HANDLER));
+        $handle = str_replace('fire(TYPE$job, $data)', 'handle(\Duly\Job $job, array $data)', self::HANDLER);
+        $write('Handles', str_replace('$job->attempts()', '$job->attempt', $handle));
+    }
+
+    /** @return array<string, array{string}> */
+    public static function bothWorkers(): array
+    {
+        return ["duly's" => ['duly:work'], "think-queue's" => ['queue:work']];
+    }
+
+    private function push(int $n, string $code, string $failed = ''): void
+    {
+        $data = var_export(compact('n', 'code', 'failed'), true);
+        $this->app->evaluate("think\\facade\\Queue::push('Does', {$data});");
+    }
+
+    /** @param list<int> $counts of ready, delayed, reserved and failed jobs */
+    private function untilCounts(array $counts, int $acked): void
+    {
+        $now = function (): array {
+            $counts = $this->queue->counts();
+            return [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed];
+        };
+        try {
+            Server::until(static fn (): bool => $now() === $counts, '', 30.0);
+        } catch (\RuntimeException) {
+            self::assertSame($counts, $now(), implode("\n", $this->app->notes()) . $this->app->log());
+        }
+        self::assertSame($acked, $this->totals()['acked'] ?? 0, implode("\n", $this->app->notes()));
+    }
+
+    /** @return list<string> */
+    private function errors(): array
+    {
+        $failed = $this->queue->peek('failed');
+        $errors = array_map(static fn (\Duly\JobView $job): string => (string) $job->error, $failed);
+        sort($errors);
+        return $errors;
+    }
+
+    /** @dataProvider decisions */
+    public function testAFailureIsStoredThoughTheServerIsAwayForLongerThanACall(string $tries, string $code): void
+    {
+        $this->useServerThatKeepsData();
+        $client = "'client' => ['deadline' => 1, 'commandTimeout' => 1], 'url'";
+        $this->app->replace('config/duly.php', "'url'", $client);
+        $this->push(1, 'note("stop"); while (!is_file("runtime/stopped")) { usleep(1000); } ' . $code);
+        $this->start('duly:work', "--tries={$tries}");
+        $this->app->hear('stop');
+        $this->server->signal(SIGSTOP);
+        $this->app->write('runtime/stopped', '');
+        $until = microtime(true) + 6.0; // longer than two calls
+        Server::until(static fn (): bool => microtime(true) > $until, '');
+        $this->server->signal(SIGCONT);
+        $this->untilCounts([0, 0, 0, $tries === '1' ? 1 : 0], $tries === '1' ? 0 : 1);
+        self::assertCount($tries === '1' ? 1 : 2, preg_grep('/^run/', $this->app->notes()) ?: []);
+        $tries === '1' && self::assertStringStartsWith('DomainException: no at ', $this->errors()[0]);
+        $this->server->close();
+    }
+
+    /** @return array<string, array{string, string}> */
+    public static function decisions(): array
+    {
+        $again = '$job->attempts() > 1 ? $job->delete() : ';
+        return [
+            'for good' => ['1', 'throw new \DomainException("no");'],
+            'to run again' => ['0', $again . 'throw new \DomainException("no");'],
+            'a release' => ['0', $again . '$job->release();'],
+        ];
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testWhatCannotBeStoredOfAFailureMakesItNoSuccess(string $command): void
+    {
+        $unreadable = 'throw new class extends \Exception { protected $message = ["a"]; };';
+        $this->push(1, $unreadable);
+        $this->push(2, '$job->release(4000000000);');
+        $this->push(3, 'try { $job->release(4000000000); } catch (\InvalidArgumentException) { $job->delete(); }');
+        $this->push(4, '$job->delete();');
+        $this->start($command, '--tries=1');
+        $this->app->hear('run 4');
+        $this->untilCounts([0, 0, 0, 2], 2);
+        self::assertContains('failed 2 Duly\Exception\InvalidArgumentException', $this->app->notes());
+        self::assertStringContainsString('seconds must be', implode("\n", $this->errors()));
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAJobThatIsMarkedAsFailedIsInFailed(string $command): void
+    {
+        $this->push(1, '$job->markAsFailed();');
+        $this->push(2, '$job->markAsFailed(); $job->delete();');
+        $this->push(3, '$job->markAsFailed(); throw new \DomainException("marked");');
+        $this->push(4, '$job->delete();');
+        $this->start($command);
+        $this->app->hear('run 4');
+        $this->untilCounts([0, 0, 0, 3], 1);
+        $errors = $this->errors();
+        self::assertStringStartsWith('DomainException: marked at ', $errors[0]);
+        self::assertStringContainsString('marked it as failed', $errors[1]);
+    }
+
+    /** @dataProvider endsOfAProcess */
+    public function testAJobOfAnotherProgramThatEndsItsProcessHasTheRunsThatItSays(string $code, int $maxRetries): void
+    {
+        $data = ['n' => 1, 'code' => $code];
+        $retry = \Duly\RetryPolicy::fixed(0);
+        $this->queue->push($data, name: 'handles', maxRetries: $maxRetries, retry: $retry);
+        for ($run = 0; $run <= $maxRetries; $run++) {
+            self::assertSame(0, $this->queue->counts()->failed);
+            $this->start('queue:work', '--timeout=1')->end();
+        }
+        $this->untilCounts([0, 0, 0, 1], 0);
+        self::assertCount($maxRetries + 1, $this->app->notes());
+        self::assertMatchesRegularExpression('/the process ended|ran longer/', $this->errors()[0]);
+    }
+
+    /** @return array<string, array{string, int}> */
+    public static function endsOfAProcess(): array
+    {
+        $hangs = 'while (true) { usleep(1000); }';
+        return ['exit' => ['exit(3);', 0], 'exit twice' => ['exit(3);', 1], 'the alarm' => [$hangs, 0]];
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAReleaseCountsAlsoForAJobOfAnotherProgram(string $command): void
+    {
+        $data = ['n' => 1, 'code' => '$job->release();'];
+        $this->queue->push($data, name: 'typed', maxRetries: 1, retry: \Duly\RetryPolicy::fixed(0));
+        $data = ['n' => 2, 'code' => ''];
+        $this->queue->push($data, name: 'typed', maxRetries: 1, retry: \Duly\RetryPolicy::fixed(0));
+        $this->start($command);
+        $this->untilCounts([0, 0, 0, 2], 0);
+        foreach ([1, 2] as $n) {
+            self::assertCount(2, preg_grep("/^run {$n}/", $this->app->notes()) ?: []);
+            $failed = 'failed ' . $n . ' think\queue\exception\MaxAttemptsExceededException';
+            self::assertContains($failed, $this->app->notes());
+        }
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testARetryOfAJobOfAnotherProgramNeedsOneThatIsLeft(string $command): void
+    {
+        $this->queue->push(['n' => 1, 'code' => 'throw new \Duly\Retry(after: 0);'], name: 'handles', maxRetries: 1);
+        $this->start($command);
+        $this->untilCounts([0, 0, 0, 1], 0);
+        self::assertSame('failed 1 Duly\Retry', $this->app->notes()[2]);
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testACallBehindADeleteInATransactionTakesItsPlace(string $command): void
+    {
+        $rolledBack = '\think\facade\Db::startTrans(); $job->delete(); \think\facade\Db::rollback();';
+        $committed = '\think\facade\Db::transaction(fn () => $job->delete());';
+        $this->push(1, "{$rolledBack} \$job->release(3600);");
+        $this->push(2, "{$committed} \$job->release(3600);");
+        $this->push(3, "{$rolledBack} \$job->failed(new \DomainException('no'));");
+        $this->start($command);
+        $this->untilCounts([0, 2, 0, 1], 0);
+        self::assertStringNotContainsString('lease is lost', $this->app->log());
+        self::assertStringNotContainsString('decided already', $this->app->log());
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAJobThatIsSettledBeforeItsHandlerThrowsHasNotFailed(string $command): void
+    {
+        $this->push(1, '$job->reserved->ack(); throw new \DomainException("behind 1");');
+        $this->push(2, '$job->release(3600); throw new \DomainException("behind 2");');
+        $this->push(3, '$job->delete(); throw new \DomainException("behind 3");');
+        $this->push(4, '$job->reserved->release(3600); throw new \DomainException("behind 4");');
+        $data = ['n' => 5, 'code' => '$job->ack(); throw new \DomainException("behind 5");'];
+        $this->queue->push($data, name: 'handles', maxRetries: 0);
+        $this->start($command, '--tries=1');
+        $this->app->hear('run 5');
+        $this->untilCounts([0, 2, 0, 0], 3);
+        self::assertCount(0, preg_grep('/^failed/', $this->app->notes()) ?: []);
+        self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        $log = $this->app->log();
+        self::assertStringNotContainsString('lease is lost', $log);
+        self::assertStringNotContainsString('decided already', $log);
+        foreach (range(1, 5) as $n) {
+            self::assertStringContainsString($command === 'duly:work' ? 'then its handler threw' : "behind {$n}", $log);
+        }
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAHandlerThatSettlesItsJobByHandIsNoError(string $command): void
+    {
+        $codes = ['$job->ack();', '$job->fail("by hand", final: true);', '$job->release(3600);'];
+        foreach ($codes as $n => $code) {
+            $this->queue->push(compact('n', 'code'), name: 'handles', maxRetries: 0);
+        }
+        $this->start($command);
+        $this->untilCounts([0, 1, 0, 1], 1);
+        $this->app->evaluate('sleep(1);');
+        self::assertStringNotContainsString('lease is lost', $this->app->log());
+        self::assertStringNotContainsString('decided already', $this->app->log());
+    }
+
+    public function testWhatAListenerThrowsHidesNoFailure(): void
+    {
+        $listener = 'fn () => throw new \RuntimeException("no table")';
+        $this->app->write('app/event.php', "<?php
+            return ['listen' => ['think\\queue\\event\\JobFailed' => [{$listener}]]];
+        ");
+        $this->push(1, 'throw new \DomainException("no");');
+        $this->start('duly:work', '--tries=1');
+        $this->untilCounts([0, 0, 0, 1], 0);
+        Server::until(fn (): bool => str_contains($this->app->log(), ']no'), 'it is not reported');
+        self::assertMatchesRegularExpression('/behind the failure of job .*: RuntimeException at /', $this->app->log());
+        self::assertStringContainsString(']no table', $this->app->log());
+        self::assertMatchesRegularExpression('/job .* failed for good: DomainException at /', $this->app->log());
+        self::assertStringStartsWith('DomainException: no at ', $this->errors()[0]);
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAProcessThatAHandlerForksEndsWithoutAWord(string $command): void
+    {
+        $this->push(1, 'pcntl_fork() === 0 ? exit(0) : pcntl_wait($status); $job->delete();');
+        $work = $this->start($command);
+        $this->untilCounts([0, 0, 0, 0], 1);
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end());
+        self::assertStringNotContainsString('forked', $this->app->log() . $work->said());
+    }
+
+    public function testEachFailureIsToldOnceAndFoundInTheLog(): void
+    {
+        $throws = 'throw new \DomainException("no");';
+        $second = 'throw new \RuntimeException("second");';
+        $this->queue->push(['n' => 9], name: 'handles');
+        $other = $this->queue->reserve(lease: 60);
+        $this->push(1, $throws);
+        $this->push(2, $throws, $second);
+        $ids = array_map(static fn (\Duly\JobView $job): string => $job->id, $this->queue->peek('ready'));
+        foreach (['handles', 'typed'] as $name) {
+            foreach (['', $second] as $failed) {
+                $data = ['n' => count($ids) + 1, 'code' => $throws, 'failed' => $failed];
+                $ids[] = $this->queue->push($data, name: $name, maxRetries: 0);
+            }
+        }
+        $this->start('duly:work', '--tries=1');
+        $this->untilCounts([0, 0, 1, 6], 0);
+        // Failures of others are told in their order: behind this one, none of the first ones comes again.
+        $other->fail('elsewhere', final: true);
+        $this->app->hear('failed 9');
+        foreach (range(1, 6) as $n) {
+            self::assertCount(1, preg_grep("/^failed {$n} DomainException/", $this->app->notes()) ?: []);
+        }
+        foreach ($ids as $id) {
+            $log = $this->app->log();
+            self::assertSame(1, preg_match_all("/job '{$id}'.* failed.*: DomainException at .*:\\d+/", $log), $log);
+        }
+        self::assertSame(3, substr_count($this->app->log(), 'RuntimeException at '));
+    }
+}
