@@ -24,7 +24,7 @@ unit: setup ## the Rust units that need no server: seconds
 test: setup ## every check and test, each after the build that it needs; ARGS=python: the steps that begin so
 	@./tools/test.sh "$(ARGS)"
 
-soak: setup ## what is long, random or asks the network, and no part of test; ARGS=mutants: the steps that begin so; ARGS=--go-on: what has not passed
+soak: setup ## what is long, random or asks the network, and no part of test; ARGS=mutants: those steps; ARGS=--go-on: the rest
 	@./tools/setup.sh --soak
 	@./tools/soak.sh "$(ARGS)"
 

@@ -8,7 +8,7 @@ use duly::{Error, Found, JobView, NewJob, OnDuplicate, State};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::matches::{Matches, end_progress, progress};
+use crate::matches::{Matches, each_once, end_progress, progress};
 use crate::show::{Shown, escaped, moment, or_dash};
 use crate::target::{By, One, Which};
 use crate::when::When;
@@ -191,8 +191,7 @@ impl Find {
             self.which.by()?;
         }
         let filter = filter.unwrap_or_default();
-        let mut named = self.state.clone();
-        named.dedup();
+        let named = each_once(&self.state);
         let every = [JobState::Delayed, JobState::Ready, JobState::Reserved, JobState::Failed];
         let states = match self.state.is_empty() {
             // A ready job has no time to search by.

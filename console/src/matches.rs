@@ -118,15 +118,16 @@ pub(crate) async fn act_on_all(
     yes: Yes,
     output: &mut Output<'_>,
 ) -> Result<u8, Error> {
-    let mut all: Vec<Matching> = Vec::new();
-    for (at, state) in states.iter().enumerate() {
-        if states[..at].contains(state) {
-            continue; // said twice
-        }
+    let states = each_once(states);
+    let mut all = Vec::new();
+    for state in &states {
         let mut found = queue.matching(*state, filter.clone())?;
         loop {
             let looked = found.look().await;
-            if !ending_progress_if_wrong(looked, output)? {
+            if looked.is_err() {
+                end_progress(output);
+            }
+            if !looked? {
                 break;
             }
             progress(&format!("{} of {} jobs match", found.len(), found.looked_at()), output);
@@ -135,9 +136,7 @@ pub(crate) async fn act_on_all(
     }
     end_progress(output);
     let total: usize = all.iter().map(Matching::len).sum();
-    let mut names: Vec<_> = states.iter().map(|state| state.as_str()).collect();
-    names.dedup();
-    let names = names.join(" or ");
+    let names = states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" or ");
     if total == 0 {
         output.line(&format!("no {names} job of {} matches", queue.name()));
         return Ok(DONE);
@@ -172,11 +171,15 @@ pub(crate) async fn act_on_all(
     Ok(DONE)
 }
 
-fn ending_progress_if_wrong<T>(result: Result<T, Error>, output: &mut Output<'_>) -> Result<T, Error> {
-    if result.is_err() {
-        end_progress(output);
+/// The states that were asked for, without those that were said before.
+pub(crate) fn each_once<T: Copy + PartialEq>(states: &[T]) -> Vec<T> {
+    let mut known = Vec::new();
+    for state in states {
+        if !known.contains(state) {
+            known.push(*state);
+        }
     }
-    result
+    known
 }
 
 /// Only on a terminal, where the next line takes its place.

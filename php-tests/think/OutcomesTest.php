@@ -221,9 +221,11 @@ final class OutcomesTest extends ThinkTestCase
         foreach ($codes as $n => $code) {
             $this->queue->push(compact('n', 'code'), name: 'handles', maxRetries: 0);
         }
+        // Jobs run one after the other: when this one does, all is said of those before it.
+        $this->queue->push(['n' => 3, 'code' => ''], name: 'handles');
         $this->start($command);
-        $this->untilCounts([0, 1, 0, 1], 1);
-        $this->app->evaluate('sleep(1);');
+        $this->app->hear('run 3');
+        $this->untilCounts([0, 1, 0, 1], 2);
         self::assertStringNotContainsString('lease is lost', $this->app->log());
         self::assertStringNotContainsString('decided already', $this->app->log());
     }
@@ -272,7 +274,7 @@ final class OutcomesTest extends ThinkTestCase
         }
         $this->start('duly:work', '--tries=1');
         $this->untilCounts([0, 0, 1, 6], 0);
-        // Failures of others are told in their order: behind this one, none of the first ones comes again.
+        // `failed()` is called in the order of the failures: when it was called for this one, no earlier one comes.
         $other->fail('elsewhere', final: true);
         $this->app->hear('failed 9');
         foreach (range(1, 6) as $n) {

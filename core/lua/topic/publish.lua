@@ -119,8 +119,8 @@ end
 local function has_lost(name)
   local _, ours = position(name)
   -- Of those behind what it has pulled, another program may have removed all.
-  local start, looked_at = behind(ours), 0
-  while is_before(ours, gone) and start and looked_at < 1000 do
+  local start, looked_at = is_before(ours, gone) and behind(ours), 0
+  while start and looked_at < 1000 do
     local entries = redis.call('XRANGE', messages, start, gone, 'COUNT', looked_at == 0 and 1 or 100)
     for _, entry in ipairs(entries) do
       -- with `false` for `is_ours(entry)`: what a subscription has not pulled is lost without a word

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::process::host;
 use crate::process::supervise::Supervised;
 pub use crate::process::supervise::{
-    LogLevel, LogLine, MAX_PROCESSES, OnExit, OnSignal, RELOAD_SIGNALS, STOP_SIGNALS, SupervisorSettings,
+    LogLevel, LogLine, MAX_PROCESSES, RELOAD_SIGNALS, STOP_SIGNALS, SupervisorSettings,
 };
 use crate::value::error::Error;
 
@@ -55,13 +55,13 @@ impl Supervision {
     }
 
     /// The process of this slot has ended, with this exit code or by a signal, whose number is negative.
-    pub fn ended(&self, slot: usize, status: i32) -> OnExit {
-        self.lock().ended(slot, status, self.now(), host::random_fraction())
+    pub fn ended(&self, slot: usize, status: i32) {
+        self.lock().ended(slot, status, self.now(), host::random_fraction());
     }
 
     /// The supervisor got this signal.
-    pub fn signal(&self, signal: i32) -> OnSignal {
-        self.lock().signal(signal, self.now())
+    pub fn signal(&self, signal: i32) {
+        self.lock().signal(signal, self.now());
     }
 
     /// The program's code has changed: all processes start again.

@@ -8,7 +8,7 @@ use crate::value::error::Error;
 use crate::value::state::State;
 use crate::value::time::Millis;
 
-/// The most groups that are told apart: of more, the smallest are counted together.
+/// The most groups. If there are more, the smaller half is dropped, and its jobs count as [`FailureGroups::others`].
 pub const MAX_FAILURE_GROUPS: usize = 10_000;
 
 /// The most characters of a kind.

@@ -97,7 +97,7 @@ struct Process {
 
 /// What a signal to the supervisor means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnSignal {
+pub(crate) enum OnSignal {
     /// All stop. It is passed on.
     Stop,
     /// All stop already, and this one ends their grace. It is passed on.
@@ -110,7 +110,7 @@ pub enum OnSignal {
 
 /// What the end of a process means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnExit {
+pub(crate) enum OnExit {
     /// It was asked to.
     Stopped,
     /// Every other process would meet the same error: all stop.

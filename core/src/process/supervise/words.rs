@@ -18,18 +18,6 @@ pub enum LogLevel {
     Error,
 }
 
-impl LogLevel {
-    /// The same as a word: `debug`, `info`, `warning`, `error`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
 /// A line for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
