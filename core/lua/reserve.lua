@@ -1,7 +1,7 @@
 -- Settles the outcomes handed along, reclaims ended leases unless they are spared, promotes due jobs, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
---          came back, ids, ...} with status `jobs`, `none` or `paused`; where there are no ids, the records are ids of jobs
+--          came back, ids, ...} with status `jobs`, `none`, `unfinished` or `paused`; where there are no ids, the records are ids of jobs
 --          that failed for whose results somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`, `again`, `full`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
 --          and where more than one level is in use 1,000; 1,100 entries that no longer count and 10 * want + 100 that are read.
@@ -99,7 +99,7 @@ if left_behind then
   -- So many entries that no longer count, that the jobs behind them were not reached: come back at once.
   wake_one()
   -- without: a worker sleeps while a job is ready behind cancelled ones
-  reply[4] = 0
+  if not paused then reply[1] = 'unfinished' end
   if is_kept then
     --- include: call/allow_growing
     answer(settled .. '  ')

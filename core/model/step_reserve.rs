@@ -291,7 +291,6 @@ impl State {
         is_stopped: bool,
         room: Room,
     ) -> ReserveReply {
-        let status = if self.meta.paused { ReserveStatus::Paused } else { ReserveStatus::None };
         let next_end = self.leases.values().map(|lease| lease.ends).min();
         // Whoever spares what is over looks again in a second.
         let next_end = next_end.map(|ends| if reserve.spares { ends.max(self.clock + SPARED_MS) } else { ends });
@@ -332,8 +331,14 @@ impl State {
         if !settled.is_empty() || reserve.call.renewal != MemoryRenewal::No {
             self.remember(&reserve.call, format!("{settled}  "));
         }
-        let next_us = if is_stopped { Some(self.now_us()) } else { next_us };
+        let next_us = next_us.filter(|_| !is_stopped);
         let next_in = next_us.map(|next| Duration::from_micros(next.saturating_sub(self.now_us())));
+        let status = match next_in {
+            _ if self.meta.paused => ReserveStatus::Paused,
+            Some(Duration::ZERO) => ReserveStatus::Unfinished,
+            _ if is_stopped => ReserveStatus::Unfinished,
+            _ => ReserveStatus::None,
+        };
         let limited = self.is_limited();
         ReserveReply { status, settled, token: 0, next_in, promised, limited, jobs: Vec::new(), awaited: Vec::new() }
     }

@@ -5,6 +5,8 @@
 
 mod beside;
 mod foreign;
+mod large;
+mod set_back;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,6 +93,7 @@ struct Subscription {
     /// The last one that was pulled.
     at: u64,
     pulled: BTreeMap<u64, PulledOnce>,
+    has_pulled: bool,
     acked: BTreeSet<u64>,
 }
 
@@ -302,6 +305,7 @@ impl State {
         }
         assert!(given.iter().all(|(number, _)| !of.acked.contains(number)), "the model gives what was acked");
         if !given.is_empty() {
+            of.has_pulled = true;
             let got = (pull.call, given.iter().map(|(number, _)| *number).collect());
             self.members.get_mut(&pull.member).unwrap().got = Some(got);
         }
@@ -366,6 +370,8 @@ impl State {
         }
         let of = |name: &&str| ["at", "ours", "tag"].map(|kind| format!("{kind}:{name}"));
         fields.extend(self.subscriptions.keys().flat_map(of));
+        let has_pulled = self.subscriptions.iter().filter(|(_, of)| of.has_pulled);
+        fields.extend(has_pulled.map(|(name, _)| format!("pulled:{name}")));
         fields.extend(self.cut_off.keys().map(|name| format!("cut:{name}")));
         fields
     }

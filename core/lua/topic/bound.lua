@@ -1,4 +1,4 @@
--- Sets the bounds of a topic. They hold from the next message on.
+-- Sets the bounds of a topic. They hold from the next message on: `topic/publish` removes what is beyond them.
 -- Moves:   nothing.
 -- Replies: `set`; or `format <n>`.
 -- Cost:    O(1).

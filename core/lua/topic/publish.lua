@@ -84,8 +84,13 @@ local function is_beyond()
 end
 -- What is known of the first one may be older than what is there. So the oldest are read until one is within the bounds: as many as one
 -- call adds at most, first one, and then as many as are likely to go.
-local gone, seen, is_within, looked, largest, count, may_skip = nil, nil, false, 0, 0, 1, true
-while looked < 1000 and not is_within and is_beyond() do
+local gone, seen, is_within, looked, looked_bytes, largest, count, may_skip = nil, nil, false, 0, 0, 1, 1, true
+-- The last message of ours that goes; nothing where some were passed over.
+local last_gone = '0-0'
+-- More than one call adds, or a topic of large messages would grow.
+local MOST_BYTES = 8 * 1024 * 1024
+-- without `and looked_bytes < MOST_BYTES`: many large messages that go at once keep all queues of the server waiting
+while looked < 1000 and looked_bytes < MOST_BYTES and not is_within and is_beyond() do
   local start = seen and behind(seen) or '-'
   -- Behind one that goes, all of its millisecond go, or as many as are too many: those of a batch are not read one by one.
   local skipped_until = math.min(first_ms < now - most_ms and last or last - most_messages, first + 999 - looked)
@@ -101,35 +106,45 @@ while looked < 1000 and not is_within and is_beyond() do
       -- An entry of another program does not say which message is the last before it.
       if not is_message then break end
       looked = looked + number_of(entry[1]) - first
+      last_gone = nil
       gone = string.match(gone, '^%d+') .. string.format('-%.0f', number_of(entry[1]) - 1)
     end
-    looked, largest, seen = looked + 1, math.max(largest, #entry[2][2]), entry[1]
+    local size = size_of(entry)
+    looked, looked_bytes, largest, seen = looked + 1, looked_bytes + size, math.max(largest, size), entry[1]
     first_ms = math.max(first_ms, ms_of(entry[1]))
     -- with `if true then` for `if is_message then`: what another program has added ends each call that publishes
     if is_message then first, gone_bytes = number_of(entry[1]), tonumber(entry[2][4]) - #entry[2][2] end
     is_within = not is_beyond()
     if is_within then break end
-    if is_message then first, gone_bytes, gone = first + 1, tonumber(entry[2][4]), entry[1] end
+    if is_message then first, gone_bytes, gone, last_gone = first + 1, tonumber(entry[2][4]), entry[1], entry[1] end
   end
   local likely = math.max(last - most_messages - first + 1, first_ms < now - most_ms and 100 or 1)
-  if largest > 0 then likely = math.max(likely, math.floor((published_bytes - gone_bytes - most_bytes) / largest)) end
-  count = math.min(8 * count, likely, 100)
+  likely = math.max(likely, math.floor((published_bytes - gone_bytes - most_bytes) / largest))
+  -- Few: the next ones may be much larger.
+  -- with `100` for `10`: behind small messages a publish reads many large ones
+  count = math.min(8 * count, likely, 10, math.max(1, math.floor((MOST_BYTES - looked_bytes) / largest)))
 end
--- Has this subscription lost a message of ours with what goes now? An entry of another program that goes is pulled by nobody any more.
-local function has_lost(name)
-  local _, ours = position(name)
-  -- Of those behind what it has pulled, another program may have removed all.
-  local start, looked_at = is_before(ours, gone) and behind(ours), 0
-  while start and looked_at < 1000 do
-    local entries = redis.call('XRANGE', messages, start, gone, 'COUNT', looked_at == 0 and 1 or 100)
+-- One look for all subscriptions. Where another program has added very much, what goes may be a message.
+local function find_last_gone()
+  local from, many = gone, 1
+  for _ = 1, 100 do
+    local entries = redis.call('XREVRANGE', messages, from, '-', 'COUNT', many)
     for _, entry in ipairs(entries) do
       -- with `false` for `is_ours(entry)`: what a subscription has not pulled is lost without a word
-      if is_ours(entry) then return true end
-      start, looked_at = behind(entry[1]), looked_at + 1
+      if is_ours(entry) then return entry[1] end
     end
-    if #entries == 0 then start = nil end
+    if #entries < many then return '0-0' end
+    from, many = entries[#entries][1], 11
   end
-  if looked_at >= 1000 then return true end
+  return gone
+end
+-- Has this subscription lost a message of ours with what goes now? An entry of another program that goes is pulled by nobody any more.
+local pulled_bytes = 0
+local function has_lost(name)
+  local _, ours = position(name)
+  last_gone = last_gone or find_last_gone()
+  -- without: what a subscription has not pulled is lost without a word
+  if is_before(ours, last_gone) then return true end
   local pulled = redis.pcall('XPENDING', messages, name, '-', gone, 1000)
   -- Another program may have destroyed its group. Or it holds more than one call looks at.
   if pulled.err or #pulled == 1000 then return true end
@@ -138,6 +153,9 @@ local function has_lost(name)
     local entry = redis.call('XRANGE', messages, one[1], one[1])[1]
     -- with `false` for `entry and is_ours(entry)`: what a subscription has pulled and not acked is lost without a word
     if entry and is_ours(entry) then return true end
+    pulled_bytes = pulled_bytes + (entry and size_of(entry) or 0)
+    -- without: a cut behind large entries of another program that were pulled reads all of them
+    if pulled_bytes > MOST_BYTES then return true end
     others[at] = one[1]
   end
   -- without: what another program had added, and is gone, was pulled for ever
@@ -159,14 +177,14 @@ if gone and lowest and lowest <= number_of(gone) then
       -- without: the group of a subscription that was cut off stays for ever
       redis.call('XGROUP', 'DESTROY', messages, name)
       -- without: the cursor of a subscription that is gone stays for ever
-      redis.call('HDEL', topic, 'at:' .. name, 'ours:' .. name, 'look:' .. name, 'tag:' .. name)
+      redis.call('HDEL', topic, 'at:' .. name, 'ours:' .. name, 'look:' .. name, 'tag:' .. name, 'pulled:' .. name)
       cut_off[#cut_off + 1] = name
     else
       redis.call('ZADD', floors, kept, name)
     end
   end
   -- with `true` for `not is_within`: the thousandth entry goes, though it is a message within the bounds
-elseif looked == 1000 and not gone and not is_within then
+elseif (looked == 1000 or looked_bytes >= MOST_BYTES) and not gone and not is_within then
   -- So much of another program goes without a message.
   -- without: behind very much that another program has added, bounds remove nothing
   gone = seen

@@ -32,10 +32,9 @@ local function pull(topic, messages, floors)
   local reply = { calls or '0', '0', tag or '' }
   local ids, largest, known_others = {}, 1, others
   local function give(entry, pulled)
-    local data, is_message, size = entry[2][2], is_ours(entry), 0
-    -- Another program may have more than two fields.
-    -- with `if true then` for `if is_message then`: a pull reads many large entries of another program
-    if is_message then size = #data else for _, text in ipairs(entry[2]) do size = size + #text end end
+    local data, is_message = entry[2][2], is_ours(entry)
+    -- with `#data` for `is_message and #data or size_of(entry)`: a pull reads many large entries of another program
+    local size = is_message and #data or size_of(entry)
     given, bytes, largest = given + 1, bytes + size, math.max(largest, size)
     ids[#ids + 1] = entry[1]
     reply[#reply + 1] = entry[1]
@@ -53,8 +52,9 @@ local function pull(topic, messages, floors)
   --- include: topic/pulled_long_ago, topic/unread
   -- without: an ack takes the number of what another program has added for that of a message
   if others ~= known_others then redis.call('HSET', topic, 'has_others', others) end
-  -- without: a pull that is sent again gives nothing
-  if #ids > 0 then redis.call('HSET', topic, 'got:' .. member, call_id .. ' ' .. table.concat(ids, ' ')) end
+  local got = call_id .. ' ' .. table.concat(ids, ' ')
+  -- without `, 'got:' .. member, got`: a pull that is sent again gives nothing
+  if #ids > 0 then redis.call('HSET', topic, 'pulled:' .. subscription, latest, 'got:' .. member, got) end
   -- without `not is_end and`: behind a message that another program has removed, there is always more
   -- without `or others and #entries_behind(at, 1) > 0`: what another program has added behind the messages waits for the next one
   if not is_end and (number_of(ours) < last or others and #entries_behind(at, 1) > 0) then reply[2] = '1' end

@@ -31,7 +31,7 @@ fn read(real: &mut Real<'_>) -> usize {
 }
 
 /// The names of the subscriptions that the call cut off.
-fn publish(real: &mut Real<'_>, sizes: &[u8]) -> Vec<String> {
+pub(super) fn publish(real: &mut Real<'_>, sizes: &[u8]) -> Vec<String> {
     PublishReply::decode(real.call(&Numbered::Publish(sizes.to_vec()))).unwrap().cut_off
 }
 
@@ -43,7 +43,7 @@ fn position(real: &mut Real<'_>) -> (u64, u64) {
 }
 
 /// How many entries the scripts ask for, at most.
-fn reads(real: &mut Real<'_>, act: &dyn Fn(&mut Real<'_>)) -> u32 {
+pub(super) fn reads(real: &mut Real<'_>, act: &dyn Fn(&mut Real<'_>)) -> u32 {
     real.number += 1000;
     let (keys, number) = (std::mem::replace(&mut real.keys, QueueKeys::new("", TOPIC)), real.number);
     let mut inner = None;
@@ -66,7 +66,7 @@ fn pulled_by(real: &mut Real<'_>, member: usize, most: usize) -> Vec<String> {
 }
 
 /// The ids of what a pull gives, and whether there is more.
-fn given_by(real: &mut Real<'_>, pull: &OnePull) -> (Vec<String>, bool) {
+pub(super) fn given_by(real: &mut Real<'_>, pull: &OnePull) -> (Vec<String>, bool) {
     let PullReply(pulled) = PullReply::decode(real.pull(pull).unwrap()).unwrap();
     let Ok(Membership::Member(pulled)) = &pulled[0] else { panic!("{pulled:?}") };
     (pulled.messages.iter().map(|message| message.id.clone()).collect(), pulled.has_more)

@@ -10,7 +10,7 @@ use crate::queue::event::ClientEvent;
 use crate::queue::new_job::Prepared;
 use crate::queue::push::Pushed;
 use crate::queue::registration::Registration;
-use crate::queue::reserve::ReserveOptions;
+use crate::queue::reserve_call::ReserveCall;
 use crate::queue::session::CallNumber;
 use crate::queue::settle::OneOutcome;
 use crate::queue::unclaimed::Granted;
@@ -43,7 +43,7 @@ pub(crate) struct PartShared {
     pub(super) pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
     pub(super) durable_pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
     pub(crate) settles: Arc<Combiner<OneOutcome, bool>>,
-    pub(crate) reserves: Arc<Combiner<ReserveOptions, Granted>>,
+    pub(crate) reserves: Arc<Combiner<ReserveCall, Granted>>,
 }
 
 impl PartShared {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::queue::client::Client;
 use crate::queue::job::Job;
 use crate::queue::lease::{DEFAULT_LEASE, check_lease};
-use crate::queue::reserve_loop::reserve_from_parts;
+use crate::queue::reserve_loop::{reserve_from_parts, reserve_what_is_ready};
 use crate::queue::{MAX_BATCH, Queue, Whole};
 use crate::value::error::Error;
 
@@ -86,7 +86,7 @@ impl Queue {
     pub async fn reserve(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
         options.check().map_err(self.during("reserve"))?;
         match &self.whole {
-            Whole::One(part) if options.wait.is_zero() => part.reserve_what_is_ready(options).await,
+            Whole::One(part) if options.wait.is_zero() => reserve_what_is_ready(part, options).await,
             _ => {
                 let queues = [(self.each_part(), 1)];
                 Box::pin(async move { reserve_from_parts(&queues, Selection::Strict, options).await }).await

@@ -7,7 +7,7 @@ use crate::format::record::{CameBack, Record};
 use crate::queue::Part;
 use crate::queue::job::Job;
 use crate::queue::reserve::ReserveOptions;
-use crate::queue::unclaimed::{Granted, Outlive, Unclaimed};
+use crate::queue::unclaimed::{Granted, Outlive};
 use crate::script::{Declared, GrantedJob, KeepTrying, Outcomes, Reserve, ReserveReply, Verb};
 use crate::value::error::Error;
 use crate::value::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
@@ -20,6 +20,7 @@ pub(crate) const MAX_RESERVED_A_CALL: usize = 250;
 pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
 /// One call of the reserve script.
+#[derive(Clone, Copy)]
 pub(crate) struct ReserveCall {
     pub(crate) want: usize,
     pub(crate) lease: Duration,
@@ -51,61 +52,36 @@ impl ReserveCall {
 }
 
 impl Part {
-    /// For a caller that does not wait, of the one part of its queue: the plain path, without what `reserve_from_parts` needs for
-    /// waiting and for several parts, and in one call with the callers of other tasks.
-    pub(super) async fn reserve_what_is_ready(&self, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
-        let mut jobs = Unclaimed::default();
-        while jobs.len() < options.most() {
-            let rest = options.clone().max(options.most() - jobs.len());
-            let call = async {
-                let granted = self.reserve_with_others(rest).await?;
-                let (entries, is_unfinished) = (granted.jobs.len(), granted.is_unfinished);
-                Ok::<_, Error>((entries, is_unfinished, self.decode_granted(granted).await?))
-            };
-            let (entries, is_unfinished, decoded) = match call.await {
-                Ok(granted) => granted,
-                // What is leased already must reach the caller, whatever became of the rest.
-                Err(_) if !jobs.is_empty() => break,
-                Err(error) => return Err(error),
-            };
-            jobs.extend(decoded);
-            let is_unfinished = entries == ReserveCall::MOST || (jobs.is_empty() && (entries > 0 || is_unfinished));
-            if !is_unfinished {
-                break;
-            }
-        }
-        Ok(jobs.claim())
-    }
-
-    /// One call, together with those of other tasks.
-    async fn reserve_with_others(&self, options: ReserveOptions) -> Result<Granted, Error> {
+    /// One call of a caller that does not wait, together with those of other tasks.
+    pub(super) async fn reserve_with_others(&self, call: ReserveCall) -> Result<Granted, Error> {
         let part = self.clone();
-        let send = move |callers: Vec<ReserveOptions>| {
+        let send = move |calls: Vec<ReserveCall>| {
             let part = part.clone();
-            Outlive::new(async move { part.reserve_for(&callers).await })
+            Outlive::new(async move { part.reserve_for(&calls).await })
         };
-        self.shared.reserves.call(options, send).await
+        self.shared.reserves.call(call, send).await
     }
 
-    /// One call for the first of these callers that want the same lease, handed out in the order in which they came.
-    async fn reserve_for(&self, callers: &[ReserveOptions]) -> Result<Vec<Granted>, Error> {
-        let Some(first) = callers.first() else { return Ok(Vec::new()) };
+    /// One call for the first of these that want the same, handed out in the order in which they came.
+    async fn reserve_for(&self, calls: &[ReserveCall]) -> Result<Vec<Granted>, Error> {
+        let Some(first) = calls.first() else { return Ok(Vec::new()) };
         let mut want = 0;
-        let together = callers.iter().take_while(|caller| {
-            want += caller.most();
-            caller.lease_time() == first.lease_time() && (want <= ReserveCall::MOST || want == caller.most())
+        let together = calls.iter().take_while(|call| {
+            want += call.want;
+            let wants_the_same = (call.lease, call.max_bytes) == (first.lease, first.max_bytes);
+            wants_the_same && (want <= ReserveCall::MOST || want == call.want)
         });
         let together = together.count();
-        let all = first.clone().max(callers[..together].iter().map(ReserveOptions::most).sum());
-        let mut reply = self.reserve_once(ReserveCall::now(&all)).await?;
+        let all = ReserveCall { want: calls[..together].iter().map(|call| call.want).sum(), ..*first };
+        let mut reply = self.reserve_once(all).await?;
         while reply.is_unfinished() {
-            reply = self.reserve_once(ReserveCall::now(&all)).await?;
+            reply = self.reserve_once(all).await?;
         }
-        let had_no_room = self.has_no_room(&reply.jobs, MAX_RESERVE_BYTES);
+        let had_no_room = self.has_no_room(&reply.jobs, first.max_bytes);
         let mut jobs = reply.jobs.into_iter();
-        let granted = callers.iter().enumerate().map(|(index, caller)| Granted {
+        let granted = calls.iter().enumerate().map(|(index, call)| Granted {
             token: reply.token,
-            jobs: jobs.by_ref().take(if index < together { caller.most() } else { 0 }).collect(),
+            jobs: jobs.by_ref().take(if index < together { call.want } else { 0 }).collect(),
             is_unfinished: had_no_room || index >= together,
             queue: self.clone(),
         });

@@ -13,7 +13,7 @@ use crate::queue::Part;
 use crate::queue::job::Job;
 use crate::queue::reserve::{ReserveOptions, Selection};
 use crate::queue::reserve_call::{MAX_RESERVE_BYTES, ReserveCall};
-use crate::queue::unclaimed::Unclaimed;
+use crate::queue::unclaimed::{Granted, Unclaimed};
 use crate::queue::waiting::Waiting;
 use crate::script::Key;
 use crate::value::error::{Error, ErrorKind};
@@ -24,11 +24,30 @@ const PASS_ON: Duration = Duration::from_millis(500);
 /// One queue of a reserve under way.
 struct Turn<'a> {
     part: &'a Part,
+    /// There is no other, and nobody waits: its calls go together with those of other tasks.
+    is_alone: bool,
     waiting: Waiting,
     /// How long to wait before it is looked at again; none when the wait is over.
     next_look: Option<Duration>,
     /// It took a wake-up and has not been looked at since.
     woken: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn new(part: &'a Part, waiting: Waiting, is_alone: bool) -> Self {
+        Self { part, is_alone, waiting, next_look: None, woken: false }
+    }
+}
+
+/// From the one part of a queue, for a caller that does not wait.
+pub(crate) async fn reserve_what_is_ready(part: &Part, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
+    let mut turns = [Turn::new(part, Waiting::new(Instant::now(), Duration::ZERO), true)];
+    loop {
+        let (jobs, all_undecodable) = look_at_all(&mut turns, &[0], options).await?;
+        if !all_undecodable {
+            return Ok(jobs.claim());
+        }
+    }
 }
 
 /// From the parts of these queues with their weights.
@@ -41,7 +60,7 @@ pub(crate) async fn reserve_from_parts(
     let mut turns: Vec<Turn<'_>> = queues
         .iter()
         .flat_map(|(parts, _)| *parts)
-        .map(|part| Turn { part, waiting: Waiting::new(began, options.wait_time()), next_look: None, woken: false })
+        .map(|part| Turn::new(part, Waiting::new(began, options.wait_time()), false))
         .collect();
     loop {
         let order = order_of_turns(queues, selection)?;
@@ -132,26 +151,37 @@ struct Look {
 
 impl Turn<'_> {
     /// `is_last`: no other comes after this one, so jobs that the call has no more room for are passed over by nobody.
-    async fn look(&mut self, mut call: ReserveCall, some_came: bool, is_last: bool) -> Result<Look, Error> {
+    async fn look(&mut self, call: ReserveCall, some_came: bool, is_last: bool) -> Result<Look, Error> {
+        let (granted, mut is_unfinished) = self.call(call, some_came).await?;
+        let entries = granted.jobs.len();
+        let bytes = granted.jobs.iter().map(|job| job.record.len()).sum();
+        let has_most = entries >= ReserveCall::MOST;
+        is_unfinished |= has_most || (!is_last && self.part.has_no_room(&granted.jobs, call.max_bytes));
+        let jobs = self.part.decode_granted(granted).await?;
+        is_unfinished |= entries > 0 && jobs.is_empty();
+        Ok(Look { jobs, bytes, is_unfinished })
+    }
+
+    /// Gives also whether the call did not reach this caller, or what is ready.
+    async fn call(&mut self, mut call: ReserveCall, some_came: bool) -> Result<(Granted, bool), Error> {
+        if self.is_alone {
+            let granted = self.part.reserve_with_others(call).await?;
+            // Who got something must have it at once.
+            let is_unfinished = granted.is_unfinished && granted.jobs.is_empty() && !some_came;
+            return Ok((granted, is_unfinished));
+        }
         if some_came {
             self.waiting = self.waiting.ended();
         }
         (call.wait, call.promise) = (self.waiting.left(), self.waiting.promise());
-        let max_bytes = call.max_bytes;
         let (reply, granted) = self.part.reserve_alone(call).await?;
         self.woken = false;
         self.next_look = self.waiting.next_look(&reply);
-        let has_entries = !granted.jobs.is_empty();
-        if has_entries {
+        if !granted.jobs.is_empty() {
             // The script has taken back what was promised.
             self.waiting.forget_promise();
         }
-        let bytes = granted.jobs.iter().map(|job| job.record.len()).sum();
-        let has_most = granted.jobs.len() >= ReserveCall::MOST;
-        let has_no_room = has_most || (!is_last && self.part.has_no_room(&granted.jobs, max_bytes));
-        let jobs = self.part.decode_granted(granted).await?;
-        let is_unfinished = has_no_room || reply.is_unfinished() || (has_entries && jobs.is_empty());
-        Ok(Look { jobs, bytes, is_unfinished })
+        Ok((granted, reply.is_unfinished()))
     }
 }
 

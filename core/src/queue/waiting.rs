@@ -140,7 +140,8 @@ mod tests {
         let soon = Some(Duration::from_millis(300));
         waiting.next_look(&nothing(soon, 7));
         for _ in 0..10 {
-            assert_eq!(waiting.next_look(&nothing(Some(Duration::ZERO), 0)), Some(Duration::ZERO));
+            let unfinished = ReserveReply { status: ReserveStatus::Unfinished, ..nothing(None, 0) };
+            assert_eq!(waiting.next_look(&unfinished), Some(Duration::ZERO));
             assert_eq!(waiting.promise(), 7);
         }
         let next_look = waiting.next_look(&nothing(soon, 0)).unwrap();

@@ -29,6 +29,8 @@ const _: () = assert!(<Reserve as Declared>::FLAGS.ahead.is_some());
 pub(crate) enum ReserveStatus {
     Jobs,
     None,
+    /// One call does a bounded amount of work: this one did not reach what is ready. The queue is to be looked at again at once.
+    Unfinished,
     Paused,
 }
 
@@ -75,12 +77,11 @@ pub(crate) struct ReserveReply {
 }
 
 impl ReserveReply {
-    /// One call does a bounded amount of work: this one did not reach what is ready.
     pub(crate) fn is_unfinished(&self) -> bool {
-        self.status == ReserveStatus::None && self.next_in == Some(Duration::ZERO)
+        self.status == ReserveStatus::Unfinished
     }
 
-    /// The same, and it left what its caller had promised as it was.
+    /// It is unfinished, and it left what its caller had promised as it was.
     pub(crate) fn leaves_promise(&self) -> bool {
         self.is_unfinished() && self.promised == 0
     }
@@ -97,6 +98,7 @@ impl FromReply for ReserveReply {
         let status = match status.as_str() {
             "jobs" => ReserveStatus::Jobs,
             "none" => ReserveStatus::None,
+            "unfinished" => ReserveStatus::Unfinished,
             "paused" => ReserveStatus::Paused,
             _ => return Err(unexpected("a status of reserve")),
         };

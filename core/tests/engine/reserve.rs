@@ -28,6 +28,26 @@ async fn large_jobs_end_a_reserve_before_it_has_as_many_as_it_may() {
     }
 }
 
+/// More calls than one, each of which has room for more: without a wait each one gave 4 MiB.
+#[tokio::test]
+async fn a_reserve_of_several_calls_gives_no_more_than_one() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    let at_once = ReserveOptions::new().max(1000);
+    for options in [at_once.clone(), at_once.wait(Duration::from_secs(60))] {
+        let text = "x".repeat(16_000);
+        queue.push_many((0..600).map(|_| NewJob::new(&text).unwrap()), |_| {}).await.unwrap();
+        let mut left = 600;
+        while left > 0 {
+            let jobs = queue.reserve(&options).await.unwrap();
+            assert!((1..=263).contains(&jobs.len()), "{} of {left}", jobs.len());
+            assert!(jobs.len() > 250 || jobs.len() == left, "{} of {left}", jobs.len());
+            assert!(queue.ack_all(&jobs).await.unwrap().into_iter().all(|acked| acked));
+            left -= jobs.len();
+        }
+    }
+}
+
 #[tokio::test]
 async fn more_jobs_than_one_call_leases_come_with_one_reserve() {
     let server = Server::start();

@@ -1,4 +1,7 @@
-"""What happens around a handler, the same in threads and on the event loop: hooks, outcomes, spans and the log."""
+"""What happens around a handler, the same in threads and on the event loop: hooks, outcomes, spans and the log.
+
+The handler itself is called in `_threads.py`, or in `_event_loop.py`.
+"""
 
 from __future__ import annotations
 

@@ -38,6 +38,8 @@ if next_at < math.huge then
   -- with `(next_at - now) * 1000` for `next_us - now_us`: a waiter starts a job up to a millisecond late
   -- with `math.floor(next_at - now_us / 1000) * 1000` for `next_us - now_us`: a waiter comes back before the job is due, and goes round until it is
   reply[4] = math.max(0, next_us - now_us)
+  -- without: a worker sleeps while more leases are over than one call takes back
+  if reply[4] == 0 and not paused then reply[1] = 'unfinished' end
   -- with `if wait_ms > 0 then`: every waiter comes back at the next due time
   if wait_ms > 0 and (timer == promise or nobody_comes(timer, next_at)) then
     -- with `next_at` for `math.max(now + 1, math.min(next_at, now + wait_ms))`: a waiter promises to come back when it will be gone

@@ -1,5 +1,5 @@
 -- How far a subscription is.
--- Needs: `topic`, `messages`, `last`, `first_id`, `number_of`, `is_ours`, `is_before`. Gives: `position`, `read_until`.
+-- Needs: `topic`, `messages`, `last`, `first_id`, `number_of`, `size_of`, `is_ours`, `is_before`. Gives: `position`, `read_until`.
 
 -- Of a subscription: the id of the last entry that it has pulled, and of the last message of ours; the last entry of another program that any
 -- subscription has pulled; the tag; and how many calls have published.
@@ -24,7 +24,9 @@ end
 -- then a later ack does.
 local function read_until(pulled, ours, others)
   local oldest = pulled[1] > 0 and pulled[2]
-  if not oldest then return ours end
+  -- What lies behind all messages that were pulled is of another program, whatever its number is.
+  -- without `or is_before(ours, oldest)`: what a tool has pulled for one subscription removes messages that another one has not read
+  if not oldest or is_before(ours, oldest) then return ours end
   -- With all of these before the first message, this is none of them, and there is none before it.
   -- without: long after another program has added something, acks read messages
   -- with `is_before(others, first_id)` for `is_before(others, first_id) and not is_before(oldest, first_id)`: an entry of another program before the first message is taken for one
@@ -35,10 +37,12 @@ local function read_until(pulled, ours, others)
   if not others and number_of(oldest) > 0 and number_of(oldest) <= last then
     return string.match(oldest, '^%d+') .. string.format('-%.0f', number_of(oldest) - 1)
   end
-  -- without: behind much that another program has added, nothing of what was read goes
-  if is_before(ours, oldest) then return ours end
-  for _, count in ipairs({ 2, 20 }) do
+  local bytes = 0
+  for _, count in ipairs({ 2, 10 }) do
+    -- without: each ack behind large entries of another program reads many of them
+    if bytes > 65536 then break end
     for _, entry in ipairs(redis.pcall('XREVRANGE', messages, oldest, '-', 'COUNT', count)) do
+      bytes = bytes + size_of(entry)
       -- with `is_ours(entry)` for `entry[1] ~= oldest and is_ours(entry)`: a message that was pulled and not acked is removed
       -- with `entry[1] ~= oldest` for `entry[1] ~= oldest and is_ours(entry)`: the number of what another program has added is taken for that of a message
       if entry[1] ~= oldest and is_ours(entry) then return entry[1] end

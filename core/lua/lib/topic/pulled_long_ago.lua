@@ -1,5 +1,6 @@
 -- Messages that were pulled so long ago without an ack that they are pulled anew, in up to 1,000 that others have pulled.
--- Needs: `topic`, `messages`, `subscription`, `member`, `behind`, `has_room`, `give`. Gives: nothing; it has given its messages.
+-- Needs: `topic`, `messages`, `subscription`, `member`, `now`, `now_text`, `behind`, `has_room`, `give`. Gives: `latest`: when the
+-- subscription pulled something, by the clock that was the furthest ahead; it has given its messages.
 
 -- Each member has the lease of its last pull. Of one that has left, nothing is known, and nothing is waited for.
 local leases = {}
@@ -9,7 +10,11 @@ local function lease_of(other)
 end
 -- Where the last look ended, if it did not come to the end: what waits behind many long leases is found, too.
 local look = 'look:' .. subscription
-local known_start = redis.call('HGET', topic, look) or nil
+local known_start, noted_latest = unpack(redis.call('HMGET', topic, look, 'pulled:' .. subscription))
+known_start = known_start or nil
+local was_set_back = noted_latest and tonumber(noted_latest) > now
+-- with `now_text` for `was_set_back and noted_latest or now_text`: what one pull has not seen after the clock was set back, no later pull gives
+local latest = was_set_back and noted_latest or now_text
 local start = known_start or '-'
 local next_start = known_start
 for part = 1, 10 do
@@ -26,6 +31,10 @@ for part = 1, 10 do
         -- Another program has removed it. Redis 7 knows that by itself.
         redis.call('XACK', messages, subscription, one[1])
       end
+    elseif was_set_back and one[3] == 0 then
+      -- Pulled at a time that is still to come: the server says 0 for it. Its lease begins now.
+      -- without: what was pulled before the clock was set back is not pulled anew until the clock has caught up
+      redis.call('XCLAIM', messages, subscription, one[2], 0, one[1], 'JUSTID')
     end
     start = behind(one[1])
   end

@@ -1,7 +1,7 @@
 -- What a topic keeps of itself. Its messages are numbered from 1, and each has its number in its id, `<ms>-<number>`. Another program may
 -- have added entries between them, whose numbers say nothing, and may have removed messages: no number follows from a length.
 -- Needs: `topic`, `messages`, `floors`. Gives: `last`, `last_ms`, `published_bytes`, `length`, `first`, `first_ms`
--- and `first_id`: no message that is there has a lower number, or is older; `number_of`, `ms_of`, `is_ours`, `is_before`, `behind`. What other programs hold in these keys has
+-- and `first_id`: no message that is there has a lower number, or is older; `number_of`, `ms_of`, `size_of`, `is_ours`, `is_before`, `behind`. What other programs hold in these keys has
 -- stopped the script.
 local noted_format, noted_last, noted_ms, noted_bytes, first_id = unpack(redis.call(
   'HMGET', topic, 'format', 'last', 'last_ms', 'bytes', 'first'))
@@ -17,6 +17,12 @@ local function number_of(id) return tonumber(string.match(id, '%d+$')) end
 -- An older version kept none. The first call that removes something finds it.
 first_id = first_id or '0-1'
 local first, first_ms = number_of(first_id), ms_of(first_id)
+-- Of an entry, with all its fields: another program may have more than two.
+local function size_of(entry)
+  local size = 0
+  for _, text in ipairs(entry[2]) do size = size + #text end
+  return size
+end
 local function is_ours(entry)
   local fields = entry[2]
   local bytes = #fields == 4 and fields[1] == 'd' and fields[3] == 'b' and tonumber(fields[4])

@@ -1,4 +1,4 @@
--- Removes the oldest messages.
+-- Removes the oldest messages. How far is decided by who includes this: `topic/publish` by the bounds, `topic/ack` by what all have read.
 -- Needs: `topic`, `messages`, `floors`, `last`, `length`, `first`, `first_ms`,
 -- `ms_of`, `number_of`, `behind`, `position`, `read_until`. Gives: `trim`, `trim_read`; `first`, `first_ms` and `length` are those of now.
 

@@ -1,6 +1,6 @@
 -- Messages that nobody has pulled, as XREADGROUP does, which Redis 5 does not let a script call.
--- Needs: `topic`, `messages`, `subscription`, `member`, `is_ours`, `behind`, `length`, `last`, `first`, `most`, `max_bytes`, `given`, `bytes`, `largest`,
--- `published_bytes`, `ids`, `has_room`, `give`, `at`, `ours`. Gives: `is_end`, whether there is nothing behind what it has given, and
+-- Needs: `topic`, `messages`, `subscription`, `member`, `behind`, `most`, `max_bytes`, `given`, `bytes`, `largest`,
+-- `ids`, `has_room`, `give`, `at`, `ours`. Gives: `is_end`, whether there is nothing behind what it has given, and
 -- `entries_behind`; `at` and `ours` are those of now.
 local again_pulled = #ids
 local function entries_behind(id, count)
@@ -22,16 +22,9 @@ while has_room() do
     is_end = #entries == 0 or at == entries[#entries][1]
     break
   end
-  local until_here = entries[count]
-  -- All the rest if it fits, else as many as are likely to, by the largest one yet; few, as the next ones may be much larger. Of what another
-  -- program has added, nobody knows how large it is.
-  -- without `is_ours(until_here) and`: an entry of another program with a number in it brings all that is behind it
-  -- with `true` for `length <= last - first + 1`: a pull reads all that another program has added behind a message, however large
-  if is_ours(until_here) and length <= last - first + 1 and published_bytes - tonumber(until_here[2][4]) <= max_bytes - bytes then
-    count = most
-  else
-    count = math.min(2 * count, 32, math.max(1, math.floor((max_bytes - bytes) / largest)))
-  end
+  -- As many as are likely to fit, by the largest one yet, and few: the next ones may be much larger, or of another program.
+  -- with `32` for `10`: behind small messages a pull reads many large ones
+  count = math.min(2 * count, 10, math.max(1, math.floor((max_bytes - bytes) / largest)))
 end
 if #ids > again_pulled then
   local claim = { 'XCLAIM', messages, subscription, member, 0 }

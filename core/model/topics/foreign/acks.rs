@@ -152,6 +152,25 @@ fn an_entry_that_another_program_has_pulled_for_a_subscription_has_no_number_of_
     assert_eq!(position(&mut real), (1, 2));
 }
 
+/// Its number is one that a message has, and it lies behind all that the subscription has pulled.
+#[test]
+fn an_entry_that_another_program_has_pulled_behind_all_messages_takes_none_from_another_subscription() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    real.subscribe(0);
+    real.subscribe(2);
+    publish(&mut real, &[1; 5]);
+    let (a, b) = (pulled_by(&mut real, 0, 9), pulled_by(&mut real, 2, 9));
+    real.ack(0, "", &a[..3]);
+    real.ack(2, "", &b[..2]);
+    add(&mut real, &format!("{}-4", START + 3));
+    let key = real.keys.spell(Key::Messages);
+    real.server.command(&["XREADGROUP", "GROUP", "c", "tool", "STREAMS", &key, ">"]);
+    real.ack(2, "", &b[2..]);
+    let left = entries(&mut real);
+    assert!(a[3..].iter().all(|id| left.contains(id)), "{left:?}");
+}
+
 #[test]
 fn what_a_subscription_has_read_in_between_is_left_to_another_one() {
     let mut server = Server::start();

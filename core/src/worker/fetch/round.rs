@@ -286,7 +286,7 @@ mod tests {
         let batch = fetcher.desk.begin_call(0, 1, None);
         fetcher.lanes[0].calls = 1;
         let reply = ReserveReply {
-            status: ReserveStatus::None,
+            status: if next_in == Some(Duration::ZERO) { ReserveStatus::Unfinished } else { ReserveStatus::None },
             settled: String::new(),
             token: 0,
             next_in,
