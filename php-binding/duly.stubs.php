@@ -286,7 +286,7 @@ namespace Duly {
          * Returns the next job, whether or not the ones before are settled. While `concurrency` jobs are out it waits
          * until one is settled. Signal handlers run during the wait, and may end it by an exception.
          *
-         * @param int|float|null $wait how many seconds to wait. Default: 0, which takes what one look at the queues
+         * @param int|float|null $wait how many seconds to wait. Default: 0, which takes what one call to the queues
          *     brings within 1 s; once `stream` was called, only what is here
          *
          * @return ?Job null if there is none, and always once it was stopped
@@ -742,8 +742,8 @@ namespace Duly {
 
         /**
          * Returns a page of the jobs that are `delayed`, `ready`, `reserved` or `failed` and match, without changing
-         * them. Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is
-         * not the last one: `$cursor` of the page says where to go on, and is null behind the last one. A job that
+         * them. Of all that is given, each must hold. It reads 10,000 jobs at most, so a page may be empty that is
+         * not the last one: `$cursor` of the page says where to go on, and is null after the last one. A job that
          * moves meanwhile may be in two pages, or in none.
          *
          * @param State|string $state which jobs
@@ -984,7 +984,7 @@ namespace Duly {
          * @param int|float|null $after how many seconds until it may run again, 0 to 100 years. Default: 0, at once
          * @param ?string $reason is kept with the job as its last error, at most 8 KiB. Default: that stays
          * @param bool $counted whether this run counts as an attempt, as in Laravel and think-queue. The job then waits
-         *     behind those that are ready; it never goes to `failed`, whatever retries are left. Default: false
+         *     after those that are ready; it never goes to `failed`, whatever retries are left. Default: false
          *
          * @throws Exception\LeaseLostException another worker may run it
          * @throws Exception\ExceptionInterface
@@ -1106,7 +1106,7 @@ namespace Duly {
          *     lists, ranges, steps, `L`, `#` and `W`; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`
          * @param int|float|null $every the interval in seconds, 0.1 s to 100 years, instead of `cron`
          * @param ?string $tz the time zone of the pattern, such as `Europe/Berlin`. A fixed time in a gap runs at the
-         *     first moment behind it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the
+         *     first moment after it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the
          *     clock. Default: `UTC`
          * @param int|float|\DateTimeInterface|null $anchor a moment from which the interval is counted. Default: 0
          * @param int|float|\DateTimeInterface|null $start no slot before this moment
@@ -1378,7 +1378,7 @@ namespace Duly {
     {
         /** @var list<QueueInfo> fewer than were asked for if some of them were forgotten just now */
         public readonly array $queues;
-        /** Where the next page begins; null behind the last one. */
+        /** Where the next page begins; null after the last one. */
         public readonly ?string $cursor;
     }
 
@@ -1809,9 +1809,9 @@ namespace Duly {
     {
         /** @var list<JobView> */
         public readonly array $jobs;
-        /** How many jobs were looked at for this page. */
+        /** How many jobs were read for this page. */
         public readonly int $lookedAt;
-        /** Where the next page begins; null behind the last one. */
+        /** Where the next page begins; null after the last one. */
         public readonly ?string $cursor;
     }
 

@@ -48,7 +48,7 @@ ROW = re.compile(r"^\| ([A-Z])(\d+)([a-z]?) \|(?:.*)\| (.*) \|$", re.MULTILINE)
 # A finding that another one names, such as E22 or F1b: any number but that at the beginning of a row.
 REFERENCE = re.compile(r"(?<![\w`])(?<!^\| )([A-Z]\d+[a-z]?)(?![\w`])", re.MULTILINE)
 # Documented limits, checks of `make soak` and `make check`, a doctest. What is open has none, and needs none.
-WITHOUT_A_TEST = {"X10e", "X10f", "E21", "L24", "D1", "D3", "D4", "T8"}
+WITHOUT_A_TEST = {"F1f", "X10f", "E21", "L24", "D1", "D3", "D4", "T8"}
 
 
 class Names:

@@ -94,9 +94,8 @@ def test_a_healthy_server_gives_nothing(start: Start) -> None:
         until(lambda: doctor(server.url).level("latency") == "ok", "it is slow")
         said = doctor(server.url)
     assert said.bad == set()
-    version = server.cli("INFO", "server").split("redis_version:")[1].split(".")[:2]
     notes = {one["check"] for one in said.findings if one["level"] == "note"}
-    assert notes == ({"version"} if version == ["7", "0"] else set())
+    assert notes == ({"version"} if is_affected(server) else set())
     checks = {
         *("connection", "version", "eviction", "persistence", "append-only file", "snapshots", "replicas"),
         *("min-replicas", "latency", "clock", "memory", "clients", "permissions", "queues", "queue memory"),
@@ -139,6 +138,31 @@ def test_persistence(start: Start) -> None:
     ):
         said = doctor(start(*arguments).url)
         assert (said.level("persistence"), said.bad) == (level, set() if level == "ok" else {"persistence"})
+
+
+def test_a_file_that_was_loaded_and_not_rewritten(start: Start) -> None:
+    server = start()
+    duly.Client(server.url).queue("orders").push(1)
+    affected = is_affected(server)
+    level = "note" if affected else "ok"
+    assert doctor(server.url).level("version") == level
+    server.kill()
+    server.start()
+    until(lambda: "loading:0" in server.cli("INFO", "persistence"), "it loads its file")
+    said = doctor(server.url)
+    assert (said.level("version"), said.bad) == (("warning", {"version"}) if affected else (level, set()))
+    assert ("if it had crashed, run BGREWRITEAOF, and then `duly audit`" in said.text("version")) == affected
+    server.cli("BGREWRITEAOF")
+    until(lambda: "aof_rewrite_in_progress:0" in server.cli("INFO", "persistence"), "it rewrites its file")
+    said = doctor(server.url)
+    assert (said.level("version"), said.bad) == (level, set())
+
+
+def is_affected(server: Server) -> bool:
+    """Tell whether the server keeps half of a script at the end of its file."""
+    info = dict(line.split(":", 1) for line in server.cli("INFO", "server").splitlines() if ":" in line)
+    valkey = info.get("valkey_version")
+    return valkey.startswith("8.0.") if valkey else info["redis_version"].startswith("7.0.")
 
 
 def test_a_snapshot_that_cannot_be_written(start: Start) -> None:
@@ -265,12 +289,11 @@ def test_a_slow_server(start: Start) -> None:
     slowing = threading.Thread(target=slow_down)
     slowing.start()
     try:
-        said = doctor(server.url)
+        # On a machine that other tests keep busy, it may pause too rarely to slow down half of the round trips.
+        until(lambda: "SLOWLOG" in doctor(server.url).text("latency"), "it is fast")
     finally:
         stop.set()
         slowing.join()
-    assert said.level("latency") == "warning"
-    assert "SLOWLOG" in said.text("latency")
 
 
 CLOCK = r"""

@@ -102,7 +102,7 @@ fi
 cargo_deny=0.20.2
 if [ "${1:-}" = --soak ] && [ "$(cargo deny --version 2>/dev/null)" != "cargo-deny $cargo_deny" ]; then
     say "installing cargo-deny $cargo_deny"
-    cargo install --quiet --locked "cargo-deny@$cargo_deny" || say "cargo-deny is not there: its step will fail"
+    cargo install --quiet --locked "cargo-deny@$cargo_deny" || say "cargo-deny is not there: its steps will fail"
 fi
 cargo_fuzz=0.13.1
 if [ "${1:-}" = --soak ] && cargo +nightly --version >/dev/null 2>&1 &&

@@ -59,6 +59,12 @@ computing() {
     fi
     check 'mutants: each is caught' ./tools/mutants.py
     check 'dependencies: licences, bans, sources' cargo deny --all-features check bans licenses sources
+    local missing
+    if missing=$(./tools/advisories.sh --can); then
+        check 'dependencies: advisories' ./tools/advisories.sh
+    else
+        not_run 'dependencies: advisories' "$missing"
+    fi
     check 'dependencies: the newest' ./tools/newest.sh
 }
 

@@ -73,6 +73,9 @@
 //!
 //! [`blocking`] has the same methods for programs without an async runtime; it is safe after a fork.
 
+#[cfg(not(unix))]
+compile_error!("duly does not build on Windows yet: use WSL");
+
 pub mod blocking;
 mod bridge;
 #[cfg(any(test, fuzzing))]

@@ -67,7 +67,7 @@ record! {
     QueuePage = "Duly\\QueuePage" {
         /// The queues.
         queues: Vec<QueueInfo>,
-        /// Where the next page begins; null behind the last one.
+        /// Where the next page begins; null after the last one.
         cursor: Option<String>,
     }
 }

@@ -49,9 +49,9 @@ record! {
     SearchPage = "Duly\\SearchPage" {
         /// The jobs.
         jobs: Vec<JobView>,
-        /// How many jobs were looked at for this page.
+        /// How many jobs were read for this page.
         looked_at: i64,
-        /// Where the next page begins; null behind the last one.
+        /// Where the next page begins; null after the last one.
         cursor: Option<String>,
     }
 }

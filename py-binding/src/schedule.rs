@@ -17,7 +17,7 @@ use crate::queue::object;
 ///     cron: five fields (minute, hour, day, month, weekday) or six (seconds in front), with names, lists, ranges,
 ///         steps, `L`, `#` and `W`; or "@hourly", "@daily", "@weekly", "@monthly", "@yearly".
 ///     every: the interval, in seconds or as a timedelta, 0.1 s to 100 years; instead of `cron`.
-///     tz: the time zone of the pattern, such as "Europe/Berlin". A fixed time in a gap runs at the first moment behind
+///     tz: the time zone of the pattern, such as "Europe/Berlin". A fixed time in a gap runs at the first moment after
 ///         it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the clock. Default: "UTC".
 ///     anchor: a moment from which the interval is counted: a datetime with a time zone, or unix seconds. Default: 0.
 ///     start: no slot before this moment. Default: none.

@@ -163,15 +163,26 @@ fn version(facts: &Facts) -> Option<Finding> {
                 format!("{this} ignores min-replicas-to-write: a primary that is cut off takes jobs, which are lost");
             Finding::new(Note, "version", what, "Redis 6.2 or later refuses them")
         }
-        ("Redis", 7, 0) | ("Valkey", 8, 0) if facts.has_append_only_file() => {
-            let what =
-                format!("{this} keeps half of a script at the end of its file if it crashes while it writes that");
-            let advice = "run BGREWRITEAOF after each start that follows a crash, and `duly audit` for each queue: docs/servers.md";
-            Finding::new(Note, "version", what, advice)
-        }
+        ("Redis", 7, 0) | ("Valkey", 8, 0) if facts.has_append_only_file() => keeps_half_a_script(facts, &this),
         _ => Finding::ok("version", this),
     };
     Some(found)
+}
+
+/// No field says whether a server crashed or was stopped. But a file that was rewritten since the start has no half of a script.
+fn keeps_half_a_script(facts: &Facts, this: &str) -> Finding {
+    if facts.number("aof_base_size").is_some_and(|size| size > 0) && facts.number("aof_rewrites") == Some(0) {
+        let what = format!(
+            "{this} has loaded its append-only file and has not rewritten it since: if it had crashed, the file may have \
+             half of a script, which the next start executes"
+        );
+        let advice = "if it had crashed, run BGREWRITEAOF, and then `duly audit` for each queue: docs/servers.md";
+        return Finding::new(Warning, "version", what, advice);
+    }
+    let what = format!("{this} keeps half of a script at the end of its file if it crashes while it writes that");
+    let advice =
+        "run BGREWRITEAOF after each start that follows a crash, and `duly audit` for each queue: docs/servers.md";
+    Finding::new(Note, "version", what, advice)
 }
 
 fn eviction(facts: &Facts) -> Option<Finding> {
@@ -446,6 +457,9 @@ mod tests {
         assert_eq!(level(&[("redis_version", "6.2.14"), file]), Some(Level::Ok));
         assert_eq!(level(&[("redis_version", "7.2.4"), ("valkey_version", "8.0.1"), file]), Some(Note));
         assert_eq!(level(&[("redis_version", "7.2.4"), ("valkey_version", "9.1.2"), file]), Some(Level::Ok));
+        let loaded =
+            |rewrites| [file, ("redis_version", "7.0.15"), ("aof_base_size", "89"), ("aof_rewrites", rewrites)];
+        assert_eq!([level(&loaded("0")), level(&loaded("1"))], [Some(Warning), Some(Note)]);
         assert_eq!(level(&[("redis_version", "7.4.0"), ("dragonfly_version", "df-v1.2.0")]), Some(Warning));
         assert_eq!(level(&[]), None);
     }

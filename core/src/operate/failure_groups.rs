@@ -149,18 +149,18 @@ pub(crate) fn kind_of(error: &str) -> String {
     let own = error.split("\ncaused by ").next().unwrap_or_default();
     let own = own.split("; caused by ").next().unwrap_or_default();
     let head = own.lines().next().unwrap_or_default();
-    let (head, place) = match head.rsplit_once(" at ").filter(|(_, place)| ends_in_line(place)) {
-        Some((head, place)) => (head, Some(place)),
+    let (head, location) = match head.rsplit_once(" at ").filter(|(_, location)| ends_in_line(location)) {
+        Some((head, location)) => (head, Some(location)),
         None => (head, own.lines().skip(1).find_map(|line| line.trim_start().strip_prefix("at "))),
     };
     let first = head.split(": ").next().unwrap_or_default();
-    let kind = if is_class(first) && (first.len() < head.len() || place.is_some()) {
+    let kind = if is_class(first) && (first.len() < head.len() || location.is_some()) {
         first.to_owned()
     } else {
         without_numbers(head)
     };
-    let kind = match place {
-        Some(place) => format!("{kind} at {place}"),
+    let kind = match location {
+        Some(location) => format!("{kind} at {location}"),
         None => kind,
     };
     // It is copied from tables and forms: no control characters, and no more spaces than one.
@@ -173,9 +173,11 @@ pub(crate) fn kind_of(error: &str) -> String {
     }
 }
 
-fn ends_in_line(place: &str) -> bool {
+fn ends_in_line(location: &str) -> bool {
     let is_line = |line: &str| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit());
-    place.rsplit_once(':').is_some_and(|(file, line)| is_line(line) && file.contains(|char: char| char.is_alphabetic()))
+    location
+        .rsplit_once(':')
+        .is_some_and(|(file, line)| is_line(line) && file.contains(|char: char| char.is_alphabetic()))
 }
 
 /// Could it be the name of a class of Python or PHP?

@@ -102,16 +102,16 @@ impl Part {
     }
 
     /// The queue is being deleted: until this is dropped, its client does not list it again by the calls that do so. The next use does.
-    pub(crate) fn hold_registration(&self) -> Held<'_> {
+    pub(crate) fn hold_registration(&self) -> RegistrationHold<'_> {
         self.shared.registration.is_due();
-        Held(self)
+        RegistrationHold(self)
     }
 }
 
 /// See [`Part::hold_registration`].
-pub(crate) struct Held<'a>(&'a Part);
+pub(crate) struct RegistrationHold<'a>(&'a Part);
 
-impl Drop for Held<'_> {
+impl Drop for RegistrationHold<'_> {
     fn drop(&mut self) {
         self.0.shared.registration.forget();
         self.0.client.shared.session.renew_next(self.0.name());

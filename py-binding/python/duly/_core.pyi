@@ -430,8 +430,8 @@ class Queue:
     ) -> SearchPage:
         """Return a page of the jobs in a state that match a filter, without changing them.
 
-        Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is not the
-        last one: `cursor` of the page says where to go on, and is None behind the last one. A job that moves meanwhile
+        Of all that is given, each must hold. It reads 10,000 jobs at most, so a page may be empty that is not the
+        last one: `cursor` of the page says where to go on, and is None after the last one. A job that moves meanwhile
         may be in two pages, or in none.
 
         Args:
@@ -647,7 +647,7 @@ class Job(ReservedJob):
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
             reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
-            counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits behind
+            counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits after
                 those that are ready; it never goes to `failed`, whatever retries are left. Default: False.
 
         """
@@ -768,7 +768,7 @@ class Schedule:
         cron: five fields (minute, hour, day, month, weekday) or six (seconds in front), with names, lists, ranges,
             steps, `L`, `#` and `W`; or "@hourly", "@daily", "@weekly", "@monthly", "@yearly".
         every: the interval, in seconds or as a timedelta, 0.1 s to 100 years; instead of `cron`.
-        tz: the time zone of the pattern, such as "Europe/Berlin". A fixed time in a gap runs at the first moment behind
+        tz: the time zone of the pattern, such as "Europe/Berlin". A fixed time in a gap runs at the first moment after
             it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the clock. Default: "UTC".
         anchor: a moment from which the interval is counted: a datetime with a time zone, or unix seconds. Default: 0.
         start: no slot before this moment. Default: none.
@@ -1136,11 +1136,11 @@ class SearchPage:
     def jobs(self) -> list[JobView]: ...
     @property
     def looked_at(self) -> int:
-        """How many jobs were looked at for this page."""
+        """How many jobs were read for this page."""
 
     @property
     def cursor(self) -> str | None:
-        """Where the next page begins; None behind the last one."""
+        """Where the next page begins; None after the last one."""
 
 @final
 class Found(JobView):
@@ -1763,7 +1763,7 @@ class QueuePage:
 
     @property
     def cursor(self) -> str | None:
-        """Where the next page begins; None behind the last one."""
+        """Where the next page begins; None after the last one."""
 
 @final
 class Finding:
@@ -2534,8 +2534,8 @@ class AsyncQueue:
     ) -> Call[SearchPage]:
         """Return a page of the jobs in a state that match a filter, without changing them.
 
-        Of all that is given, each must hold. It looks at 10,000 jobs at most, so a page may be empty that is not the
-        last one: `cursor` of the page says where to go on, and is None behind the last one. A job that moves meanwhile
+        Of all that is given, each must hold. It reads 10,000 jobs at most, so a page may be empty that is not the
+        last one: `cursor` of the page says where to go on, and is None after the last one. A job that moves meanwhile
         may be in two pages, or in none.
 
         Args:
@@ -2627,7 +2627,7 @@ class AsyncJob(ReservedJob):
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
             reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
-            counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits behind
+            counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits after
                 those that are ready; it never goes to `failed`, whatever retries are left. Default: False.
 
         """

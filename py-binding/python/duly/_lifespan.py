@@ -1,4 +1,4 @@
-"""What a worker makes before its first job, and closes behind its last."""
+"""What a worker makes before its first job, and closes after its last."""
 
 from __future__ import annotations
 

@@ -378,7 +378,7 @@ class App:
         return self._lifespan.add(function, "an on_start function", self._lifespan.starts)  # type: ignore[no-any-return]
 
     def on_stop(self, function: AnyStart) -> AnyStart:
-        """Call this function in each worker of the app behind its last job: see `Worker.on_stop`."""
+        """Call this function in each worker of the app after its last job: see `Worker.on_stop`."""
         return self._lifespan.add(function, "an on_stop function", self._lifespan.stops)  # type: ignore[no-any-return]
 
     def otherwise(self, function: AnyHandler) -> AnyHandler:

@@ -40,7 +40,7 @@ exit status:
     0  stopped by a signal, all handlers ended; or after --max-jobs or --max-memory
     1  a permanent error, such as a wrong password
     2  a wrong command line, or an app that cannot be imported or has no task
-  124  a handler, or a hook behind it, had to end (timeout, lost lease, end of the grace) and could not be interrupted
+  124  a handler, or a hook after it, had to end (timeout, lost lease, end of the grace) and could not be interrupted
   137  a process had to be killed
   142  the grace ended before a handler, and its job was given back
   143  the same after a second SIGTERM (130 after SIGINT, 131 after SIGQUIT)

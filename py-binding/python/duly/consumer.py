@@ -162,7 +162,7 @@ class Consumer(_Consumer[Job]):
         While `concurrency` jobs are out it waits until one is settled. What came before need not be settled.
 
         Args:
-            wait: how long to wait, in seconds or as a timedelta, a year at most; 0 looks once. Default: until there is
+            wait: how long to wait, in seconds or as a timedelta, a year at most; 0 checks once. Default: until there is
                 a job, or the consumer is stopped.
 
         Raises:
@@ -197,7 +197,7 @@ class Consumer(_Consumer[Job]):
         return self
 
     def __exit__(self, kind: object, *_raised: object) -> None:
-        """Close it; behind an exception without a grace."""
+        """Close it; after an exception without a grace."""
         if kind is None:
             self.close()
             return
@@ -281,7 +281,7 @@ class AsyncConsumer(_Consumer[AsyncJob]):
         return self
 
     async def __aexit__(self, kind: object, *_raised: object) -> None:
-        """Close it; behind an exception without a grace."""
+        """Close it; after an exception without a grace."""
         if kind is None:
             await self.close()
             return

@@ -43,7 +43,7 @@ RELOADS = Supervision.reload_signals()
 """At these all processes are replaced, one by one."""
 
 _LOOK_S = 0.5
-"""How often it looks at source files, with `reload`."""
+"""How often it checks source files, with `reload`."""
 _LONGEST_SLEEP_S = 3600.0
 
 

@@ -111,7 +111,7 @@ class Worker:
             grace: how long running handlers may go on after a stop, in seconds or as a timedelta, 0 to 24 h. Default:
                 30 s.
             max_jobs: `run` returns after so many runs, so that a supervisor starts a fresh process. The last runs take
-                as long as they need; `on_failed` hooks for other jobs have the grace behind them. Default: no limit.
+                as long as they need; `on_failed` hooks for other jobs have the grace after them. Default: no limit.
             max_memory: `run` returns in the same way when the process uses more than so many MiB. Default: no limit.
             name: the worker's name in `Queue.workers`, 1 to 128 bytes. Default: none.
             prefetch: the most jobs that wait here besides those that run, 0 to 1,000. Default: as many as run within 50
@@ -215,7 +215,7 @@ class Worker:
         return self._lifespan.add(function, "an on_start function", self._lifespan.starts)  # type: ignore[no-any-return]
 
     def on_stop(self, function: AnyStart) -> AnyStart:
-        """Call this function behind the last job, to close what `on_start` has made; the last one given comes first.
+        """Call this function after the last job, to close what `on_start` has made; the last one given comes first.
 
         What it raises is logged.
         """

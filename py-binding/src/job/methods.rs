@@ -62,7 +62,7 @@ impl Job {
     /// Args:
     ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
     ///     reason: a text that is kept with the job as its last error, at most 8 KiB. Default: that stays.
-    ///     counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits behind
+    ///     counted: whether this run counts as an attempt, as in Laravel and think-queue. The job then waits after
     ///         those that are ready; it never goes to `failed`, whatever retries are left. Default: False.
     #[pyo3(
         signature = (after=None, *, reason=None, counted=false),

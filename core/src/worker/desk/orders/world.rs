@@ -94,8 +94,8 @@ pub(super) struct World<'a> {
     is_silent: Vec<bool>,
     is_stopped: bool,
     is_abandoned: bool,
-    /// Acked, failed, released: as the worker has heard it.
-    told: [u64; 3],
+    /// Acked, failed, released: as the server has answered the worker.
+    answered: [u64; 3],
     happened: Vec<Event>,
 }
 
@@ -135,7 +135,7 @@ impl<'a> World<'a> {
             is_silent: vec![false; scenario.lanes],
             is_stopped: false,
             is_abandoned: false,
-            told: [0; 3],
+            answered: [0; 3],
             happened: Vec::new(),
             desk,
         }

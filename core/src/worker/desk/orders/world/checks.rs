@@ -84,8 +84,8 @@ impl World<'_> {
             ("trouble", state.trouble.calls),
         ]);
         let is_off = counted.values().any(|count| *count != 0);
-        if is_off || [report.acked, report.failed, report.released] != self.told {
-            return Err(format!("counters are off: {counted:?}, {report:?}, told {:?}", self.told));
+        if is_off || [report.acked, report.failed, report.released] != self.answered {
+            return Err(format!("counters are off: {counted:?}, {report:?}, answered {:?}", self.answered));
         }
         Ok(())
     }

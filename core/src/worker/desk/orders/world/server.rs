@@ -178,7 +178,7 @@ impl World<'_> {
         self.desk.answered("orders", &batch, &flags);
         for ((verb, ..), is_settled) in batch.outcomes.said().iter().zip(flags) {
             if is_settled && verb != "start" {
-                self.told[Fate::of_verb(verb) as usize] += 1;
+                self.answered[Fate::of_verb(verb) as usize] += 1;
             }
         }
         if batch.has_unheard {
