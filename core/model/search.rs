@@ -366,6 +366,28 @@ async fn a_call_of_a_search_reads_a_bounded_part() {
 }
 
 #[tokio::test]
+async fn a_call_that_removes_what_matches_reads_a_bounded_part_and_each_record_once() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "large");
+    let text = "x".repeat(900_000);
+    for _ in 0..30 {
+        queue.push(NewJob::new(&text).unwrap()).await.unwrap();
+    }
+    let mut found = matching(&queue, State::Ready, Filter::new()).await;
+    let taken = reserved(&queue, 7).await;
+    let read = executed(&mut server, "hget");
+    let (mut calls, mut removed) = (0, 0);
+    while !found.is_empty() {
+        removed += found.cancel().await.unwrap();
+        calls += 1;
+    }
+    let read = executed(&mut server, "hget") - read;
+    assert_eq!((calls, removed, taken.len()), (6, 23, 7), "five records of 900 KB are as much as a call reads");
+    assert_eq!(read, 30 + calls, "one read a record, and one of what the call before has answered");
+    assert_eq!((queue.counts().await.unwrap().ready, queue.counts().await.unwrap().reserved), (0, 7));
+}
+
+#[tokio::test]
 async fn what_cannot_be_searched_for_is_an_error_and_ids_of_any_bytes_are_passed_by() {
     let mut server = Server::start();
     let queue = queue_of(&server, "orders");

@@ -124,7 +124,8 @@ impl Matching {
         Ok(outcomes.iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64)
     }
 
-    /// Removes the next 100 jobs, if they still are in that state; gives how many. A worker that runs one loses it.
+    /// Removes the next 100 jobs, or as many as have 4 MiB of records, if they still are in that state; gives how many. A worker that
+    /// runs one loses it.
     ///
     /// After an error the same jobs are the next ones.
     pub async fn cancel(&mut self) -> Result<u64, Error> {
@@ -132,17 +133,22 @@ impl Matching {
         let Some(part) = part else { return Ok(0) };
         let cancel = Cancel { by: By::Id, only: self.state.as_str().to_owned() };
         let replies = part.run(cancel.with(ids.iter().map(|id| &**id))).await?;
-        let (mut removed, mut awaited) = (0, Vec::new());
-        for reply in replies {
-            if let CancelReply::Removed { id, is_awaited, .. } = reply {
-                removed += 1;
-                awaited.extend(is_awaited.then_some(id));
+        let (mut looked_at, mut removed, mut awaited) = (0, 0, Vec::new());
+        for reply in replies.into_iter().take(ids.len()) {
+            match reply {
+                CancelReply::Removed { id, is_awaited, .. } => {
+                    removed += 1;
+                    awaited.extend(is_awaited.then_some(id));
+                }
+                CancelReply::Kept { .. } | CancelReply::Absent => {}
+                CancelReply::Later => break,
             }
+            looked_at += 1;
         }
         if !awaited.is_empty() {
             part.wake_waiters("cancel", &awaited).await;
         }
-        self.forget(ids.len());
+        self.forget(looked_at);
         Ok(removed)
     }
 
