@@ -363,6 +363,28 @@ async fn a_call_of_a_search_reads_a_bounded_part() {
     }
     assert_eq!(found.len(), 30);
     assert!(looks >= 6, "27 MB were read with {looks} calls");
+    // So does a page, also of what does not match; the next one goes on where it ended.
+    for filter in [nothing, Filter::new().key_prefix("k"), Filter::new().priority(1), Filter::new().unnamed()] {
+        let (mut pages, mut cursor) = (Vec::new(), None);
+        loop {
+            let before = executed(&mut server, "evalsha");
+            let page = large.search(State::Ready, &filter, cursor.as_deref(), 100).await.unwrap();
+            pages.push((page.looked_at, executed(&mut server, "evalsha") - before));
+            cursor = page.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(pages, [(10, 2), (10, 2), (10, 2), (0, 1)], "{filter:?}");
+    }
+    // A search by error reads no records, but errors.
+    let failing = queue_of(&server, "failing");
+    failing.push_many((0..1600).map(|n| job(n).max_retries(0)), |_| ()).await.unwrap();
+    for _ in 0..4 {
+        fail(&reserved(&failing, 400).await, &"e".repeat(8000)).await;
+    }
+    let page = failing.search(State::Failed, &Filter::new().error("none"), None, 100).await.unwrap();
+    assert_eq!((page.looked_at, page.jobs.len(), page.cursor.is_some()), (1500, 0, true));
 }
 
 #[tokio::test]
