@@ -519,6 +519,33 @@ async fn what_comes_after_the_look_has_begun_is_not_looked_for() {
     assert_eq!(found.len(), 1200);
 }
 
+/// A worker renews its leases meanwhile, and they are behind all others then.
+#[tokio::test]
+async fn no_job_is_missed_whose_lease_is_renewed_while_reserved_ones_are_looked_for() {
+    let server = Server::start();
+    let queue = client(&server).partitioned_queue("orders", 2).unwrap();
+    queue.push_many((0..2500).map(|n| job(n).key(format!("k{n}"))), |_| ()).await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.extend(reserved(&queue, 500).await);
+    }
+    let late = Filter::new().until(Millis::from_secs(9_000_000_000));
+    for (round, filter) in [Filter::new(), late].into_iter().enumerate() {
+        let mut found = queue.matching(State::Reserved, filter).unwrap();
+        while found.look().await.unwrap() {
+            // All that were not found yet, and always the same ones: it ends all the same.
+            assert!(found.looked_at() < 25_000, "it does not end");
+            let known: HashSet<_> = found.ids().collect();
+            let new = jobs.iter().filter(|job| !known.contains(job.id()) || job.id().ends_with('7'));
+            let new: Vec<_> = new.take(1000).cloned().collect();
+            queue.extend_all(&new, hours(2 + round as u64)).await.unwrap();
+        }
+        assert_eq!(found.len(), 2500);
+    }
+    let none = matching(&queue, State::Reserved, Filter::new().until(Millis::from_secs(1))).await;
+    assert_eq!((none.len(), none.looked_at()), (0, 0));
+}
+
 #[tokio::test]
 async fn a_large_group_behind_very_many_small_ones_is_counted() {
     let server = Server::start();

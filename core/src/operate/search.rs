@@ -237,9 +237,7 @@ impl Queue {
         let reply = self.each_part()[at.part].search(state, filter, at.within.clone(), limit, is_brief).await?;
         let next = match reply.next {
             Some(within) => Some(Cursor { part: at.part, within }),
-            None => {
-                Some(Cursor { part: at.part + 1, within: Vec::new() }).filter(|at| at.part < self.each_part().len())
-            }
+            None => Some(Cursor::of_part(at.part + 1)).filter(|at| at.part < self.each_part().len()),
         };
         Ok(Step { found: reply.jobs, looked_at: reply.looked_at, bytes: reply.bytes, next })
     }
@@ -296,6 +294,11 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    /// At the beginning of it.
+    pub(crate) fn of_part(part: usize) -> Self {
+        Self { part, within: Vec::new() }
+    }
+
     pub(crate) fn is_at_beginning(&self) -> bool {
         self.within.is_empty()
     }
