@@ -494,6 +494,25 @@ async fn a_job_that_has_become_ready_is_not_rescheduled_as_a_delayed_one() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_found_in_two_states_is_counted_once() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    for number in 0..3 {
+        queue.push(job(number).id(number.to_string()).delay(hours(1))).await.unwrap();
+    }
+    let delayed = matching(&queue, State::Delayed, Filter::new()).await;
+    queue.reschedule("1", When::Now).await.unwrap();
+    let mut both = [delayed, matching(&queue, State::Ready, Filter::new()).await];
+    assert_eq!(both.iter().map(Matching::len).sum::<usize>(), 4);
+    assert_eq!((Matching::count_once(&both), Matching::count_once(&both[..1]), Matching::count_once(&[])), (3, 3, 0));
+    let mut cancelled = 0;
+    for found in &mut both {
+        cancelled += found.cancel().await.unwrap();
+    }
+    assert_eq!(cancelled, 3);
+}
+
+#[tokio::test]
 async fn a_job_that_came_again_and_again_is_in_a_page_once() {
     let server = Server::start();
     let queue = queue_of(&server, "orders");

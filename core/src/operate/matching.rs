@@ -145,6 +145,14 @@ impl Matching {
         self.ids.is_empty()
     }
 
+    /// How many jobs that are of all of these together. One that has gone from a state to another one between two looks is in both.
+    pub fn count_once(all: &[Self]) -> usize {
+        match all {
+            [one] => one.len(),
+            all => all.iter().flat_map(|found| &found.ids).collect::<HashSet<_>>().len(),
+        }
+    }
+
     /// The ids of those.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.ids.iter().map(|(_, id)| &**id)
