@@ -742,9 +742,10 @@ namespace Duly {
 
         /**
          * Returns a page of the jobs that are `delayed`, `ready`, `reserved` or `failed` and match, without changing
-         * them. Of all that is given, each must hold. It reads 10,000 jobs at most, so a page may be empty that is
-         * not the last one: `$cursor` of the page says where to go on, and is null after the last one. A job that
-         * moves meanwhile may be in two pages, or in none.
+         * them. Of all that is given, each must hold. It checks 10,000 jobs at most, and reads about 8 MiB of
+         * records, those that do not match counted: so a page may be empty that is not the last one. `$cursor` of the
+         * page says where to go on, and is null after the last one. A job that moves meanwhile may be in two pages,
+         * or in none.
          *
          * @param State|string $state which jobs
          * @param ?string $name jobs of this name. Default: of any

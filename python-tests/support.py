@@ -12,7 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import duly
@@ -172,3 +172,38 @@ def programs(server: Server, prefix: str) -> Iterator[Callable[[str], Program]]:
         for one in started:
             one.process.kill()
             one.process.communicate()
+
+
+@contextmanager
+def way_to(server: Server, word: bytes, act: Callable[[], object]) -> Iterator[str]:
+    """A way to the server on which something happens, once, before the first call that has this word arrives."""
+    path = server.folder / "way"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    is_done = threading.Event()
+
+    def carry(source: socket.socket, target: socket.socket, is_there: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if is_there and word in data and not is_done.is_set():
+                    is_done.set()
+                    act()
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                near, far = listener.accept()[0], socket.socket(socket.AF_UNIX)
+                far.connect(str(server.socket))
+                for source, target, is_there in [(near, far, True), (far, near, False)]:
+                    threading.Thread(target=carry, args=(source, target, is_there), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield f"unix://{path}"
+        assert is_done.is_set(), "no call had this word"
+    finally:
+        listener.close()
+        path.unlink()

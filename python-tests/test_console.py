@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import duly
 import pytest
-from support import Server, until
+from support import Server, until, way_to
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -245,6 +245,22 @@ def test_all_that_match_are_cancelled_or_rescheduled(duly_command: Command, orde
         assert duly_command("cancel", "orders", *wrong)[0] == 2, wrong
     assert duly_command("requeue", "orders")[0] == 2
     assert duly_command("reschedule", "orders", "--now")[0] == 2
+
+
+@pytest.mark.parametrize("act", [["cancel", "--only", "delayed", "--only", "ready"], ["reschedule", "--delay", "2h"]])
+def test_a_job_that_becomes_ready_between_two_looks_is_counted_once(
+    orders: duly.Queue, server: Server, prefix: str, act: list[str]
+) -> None:
+    for name in "abc":
+        orders.push(name, id=name, name="x", delay=3600)
+    command = [sys.executable, "-m", "duly", act[0], "orders", *act[1:], "--name", "x", "--yes", "--prefix", prefix]
+    # When all delayed jobs were looked at.
+    with way_to(server, b"\r\nready\r\n", lambda: orders.reschedule("b", delay=0)) as url:
+        ended = subprocess.run([*command, "--url", url], capture_output=True, text=True, check=False)
+    done = {"cancel": "are removed", "reschedule": "have another due time"}[act[0]]
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"3 of 3 jobs {done}\n", "")
+    counts = orders.counts()
+    assert (counts.delayed, counts.ready) == ((0, 0) if act[0] == "cancel" else (3, 0))
 
 
 def test_a_queue_that_cannot_be_read_hides_no_other(

@@ -112,7 +112,9 @@ class Web:
 
     def act(self, page: str, act: str, **more: str) -> str:
         """Press that button, and give what the next page says."""
-        form = self.form(page, act)
+        return self.say_yes(self.form(page, act), **more)
+
+    def say_yes(self, form: Form, **more: str) -> str:
         answer = self.post(form.action, {**form.fields, **more})
         assert answer.status == 303, answer.text
         text = self.ask("GET", answer.location).text
@@ -481,14 +483,50 @@ def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client
     queue.push("later", name="mail.read", max_retries=0)
     while taken := queue.reserve():
         taken.fail("no mail") if taken.data == "later" else taken.ack()
-    answer = web.post(form.action, form.fields)
-    assert (answer.status, "More jobs match now" in answer.text) == (409, True)
+    assert "5 jobs are removed." in web.say_yes(form)
+    assert [job.data for job in queue.search("failed", name="mail.read", error="no mail").jobs] == ["later"]
     assert web.get("/ask/requeue-matching", queue="mail", state="ready", name="x").status == 404
     none = web.get("/jobs", queue="mail", state="ready", name="none").text
     assert "None of these jobs matches." in none
     assert "/ask/" not in none
     for wrong in ("priority=11", "priority=x", "cursor=1-zz"):
         assert web.ask("GET", f"/jobs?queue=mail&state=failed&{wrong}").status == 400
+
+
+def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    fields = urlencode({"queue": "mail", "state": "failed", "error": "ValueError"})
+    for act, said in [("cancel-matching", "1 jobs are removed."), ("requeue-matching", "1 jobs are ready again")]:
+        for number in range(3):
+            fail(queue, f"{act}{number}")
+        form = web.form(f"/ask/{act}?{fields}", act)
+        queue.requeue(f"{act}1", f"{act}2")
+        for job in queue.reserve_many(2):
+            job.ack()
+        for number in (3, 4):
+            fail(queue, f"{act}{number}")
+        assert said in web.say_yes(form)
+        assert [job.id for job in queue.peek("failed")] == [f"{act}3", f"{act}4"]
+        queue.purge("failed")
+        queue.purge("ready")
+    # Of ready jobs there is no time to tell by.
+    for name in "abc":
+        queue.push(name, id=name, name="x")
+    ready = urlencode({"queue": "mail", "state": "ready", "name": "x"})
+    form = web.form(f"/ask/cancel-matching?{ready}", "cancel-matching")
+    queue.cancel("a")
+    queue.push("d", id="d", name="x")
+    asked = {**form.fields, "name": "y"}
+    for wrong in (
+        asked,
+        {**form.fields, "asked": "x"},
+        {**form.fields, "state": "failed"},
+        {**form.fields, "asked": ""},
+    ):
+        answer = web.post(form.action, wrong)
+        assert (answer.status, "asked too long ago" in answer.text) == (409, True)
+    assert "2 jobs are removed." in web.say_yes(form)
+    assert [job.id for job in queue.peek("ready")] == ["d"]
 
 
 def test_groups_of_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) -> None:

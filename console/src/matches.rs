@@ -135,7 +135,7 @@ pub(crate) async fn act_on_all(
         all.push(found);
     }
     end_progress(output);
-    let total: usize = all.iter().map(Matching::len).sum();
+    let total = Matching::count_once(&all);
     let names = states.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" or ");
     if total == 0 {
         output.line(&format!("no {names} job of {} matches", queue.name()));
@@ -159,6 +159,7 @@ pub(crate) async fn act_on_all(
         }
     }
     end_progress(output);
+    let done = done.min(total as u64);
     output.line(&format!("{done} of {total} jobs {}", act.done()));
     if done < total as u64 {
         let why = match act {

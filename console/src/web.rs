@@ -3,6 +3,7 @@
 //! | file | duty |
 //! |---|---|
 //! | `act.rs` | what can be done from the page, and the pages that ask first |
+//! | `asked.rs` | the jobs that a question is about |
 //! | `door.rs` | who may come in |
 //! | `failed.rs`, `groups.rs`, `job.rs`, `matches.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
 //! | `frame.rs` | the frame around each page |
@@ -15,6 +16,7 @@
 //! | `words.rs` | the words, in each language |
 
 mod act;
+mod asked;
 mod door;
 mod failed;
 mod frame;
@@ -45,6 +47,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use self::asked::Asked;
 use self::door::Door;
 use self::site::Site;
 use crate::target::Target;
@@ -92,7 +95,8 @@ impl Web {
         let (log, mut lines) = unbounded_channel();
         let log = Box::new(move |line| _ = log.send(line));
         let prefix = self.target.prefix().to_owned();
-        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act: !self.read_only, log });
+        let (may_act, asked) = (!self.read_only, Asked::default());
+        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act, asked, log });
         if let Err(error) = client.ping().await {
             output.complain(&format!("{error}; the page says so until the server answers"));
         }

@@ -1,10 +1,10 @@
 -- The next of the jobs in a state that match a filter, and how far it looked. Read-only.
 -- Moves:   nothing.
--- Replies: {how many were looked at, where to go on or '', id, score or '', record or name, came back, id, ...}; of a ready list the last
---          come first, because jobs are taken from its head meanwhile; a job may come again that moves meanwhile.
--- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records. Deep in a ready list it skips to where it goes on.
+-- Replies: {how many were looked at, how many bytes were read, where to go on or '', id, score or '', record or name, came back, id, ...};
+--          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again that moves meanwhile.
+-- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on.
 --- include: job/routing, job/delayed_member, job/state_of
-local reply = { 0, '' }
+local reply = { 0, 0, '' }
 local looked, left, bytes = 0, limit, 0
 local some_stale = state == 'ready' and redis.call('HLEN', stale) > 0
 
@@ -12,6 +12,8 @@ local some_stale = state == 'ready' and redis.call('HLEN', stale) > 0
 local function look_at(id, score, list_level)
   looked = looked + 1
   local came_back = redis.call('HGET', returned, id) or ''
+  -- without: a page of a search by error that finds little reads any number of long errors
+  bytes = bytes + #came_back
   if error_has ~= '' then
     local error_at = string.match(came_back, '^%d+;%d+;()')
     -- with `came_back, error_has, 1, true)` for `came_back, error_has, error_at, true)`: a search for `1` finds each job that failed once
@@ -73,7 +75,7 @@ local function search_set(set, mark, score, member)
       -- A tab in a member is the level's mark.
       look_at(string.match(members[i], '^[^\t]*'), mark == '' and members[i + 1] or '')
       if is_enough() then
-        reply[2] = mark .. members[i + 1] .. ';' .. members[i]
+        reply[3] = mark .. members[i + 1] .. ';' .. members[i]
         return false
       end
     end
@@ -92,7 +94,7 @@ local function search_list(level, past)
       past = past + 1
       look_at(entries[i], '', level)
       if is_enough() then
-        reply[2] = level .. ';' .. string.format('%.0f', past)
+        reply[3] = level .. ';' .. string.format('%.0f', past)
         return false
       end
     end
@@ -119,4 +121,6 @@ else
   search_set(set, '', score, member)
 end
 reply[1] = looked
+-- without: a page of a search that finds little reads any number of large records
+reply[2] = bytes
 return reply

@@ -259,6 +259,15 @@ fn one_call_reads_four_mebibytes_of_failed_records() {
 }
 
 #[test]
+fn one_call_cancels_four_mebibytes_of_records() {
+    let all = Step::Push { who: ME, count: 7, record: NewRecord { padding: 1_000_000, ..PLAIN }, when: When::Now };
+    for only in ["", "ready", "failed", "delayed ready"] {
+        let cancel = Step::Cancel { who: ME, only, names: Names::LastPushed };
+        holds(&[all.clone(), cancel.clone(), Step::Resend { back: 0 }, cancel]);
+    }
+}
+
+#[test]
 fn jobs_given_back_together_keep_their_order() {
     let release = |lease| ending(lease, Deed::Back { verb: Verb::Release, delay_ms: 0, error: "", rewrite: false });
     holds(&[

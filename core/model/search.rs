@@ -363,6 +363,50 @@ async fn a_call_of_a_search_reads_a_bounded_part() {
     }
     assert_eq!(found.len(), 30);
     assert!(looks >= 6, "27 MB were read with {looks} calls");
+    // So does a page, also of what does not match; the next one goes on where it ended.
+    for filter in [nothing, Filter::new().key_prefix("k"), Filter::new().priority(1), Filter::new().unnamed()] {
+        let (mut pages, mut cursor) = (Vec::new(), None);
+        loop {
+            let before = executed(&mut server, "evalsha");
+            let page = large.search(State::Ready, &filter, cursor.as_deref(), 100).await.unwrap();
+            pages.push((page.looked_at, executed(&mut server, "evalsha") - before));
+            cursor = page.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(pages, [(10, 2), (10, 2), (10, 2), (0, 1)], "{filter:?}");
+    }
+    // A search by error reads no records, but errors.
+    let failing = queue_of(&server, "failing");
+    failing.push_many((0..1600).map(|n| job(n).max_retries(0)), |_| ()).await.unwrap();
+    for _ in 0..4 {
+        fail(&reserved(&failing, 400).await, &"e".repeat(8000)).await;
+    }
+    let page = failing.search(State::Failed, &Filter::new().error("none"), None, 100).await.unwrap();
+    assert_eq!((page.looked_at, page.jobs.len(), page.cursor.is_some()), (1500, 0, true));
+}
+
+#[tokio::test]
+async fn a_call_that_removes_what_matches_reads_a_bounded_part_and_each_record_once() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "large");
+    let text = "x".repeat(900_000);
+    for _ in 0..30 {
+        queue.push(NewJob::new(&text).unwrap()).await.unwrap();
+    }
+    let mut found = matching(&queue, State::Ready, Filter::new()).await;
+    let taken = reserved(&queue, 7).await;
+    let read = executed(&mut server, "hget");
+    let (mut calls, mut removed) = (0, 0);
+    while !found.is_empty() {
+        removed += found.cancel().await.unwrap();
+        calls += 1;
+    }
+    let read = executed(&mut server, "hget") - read;
+    assert_eq!((calls, removed, taken.len()), (6, 23, 7), "five records of 900 KB are as much as a call reads");
+    assert_eq!(read, 30 + calls, "one read a record, and one of what the call before has answered");
+    assert_eq!((queue.counts().await.unwrap().ready, queue.counts().await.unwrap().reserved), (0, 7));
 }
 
 #[tokio::test]
@@ -450,6 +494,25 @@ async fn a_job_that_has_become_ready_is_not_rescheduled_as_a_delayed_one() {
 }
 
 #[tokio::test]
+async fn a_job_that_is_found_in_two_states_is_counted_once() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    for number in 0..3 {
+        queue.push(job(number).id(number.to_string()).delay(hours(1))).await.unwrap();
+    }
+    let delayed = matching(&queue, State::Delayed, Filter::new()).await;
+    queue.reschedule("1", When::Now).await.unwrap();
+    let mut both = [delayed, matching(&queue, State::Ready, Filter::new()).await];
+    assert_eq!(both.iter().map(Matching::len).sum::<usize>(), 4);
+    assert_eq!((Matching::count_once(&both), Matching::count_once(&both[..1]), Matching::count_once(&[])), (3, 3, 0));
+    let mut cancelled = 0;
+    for found in &mut both {
+        cancelled += found.cancel().await.unwrap();
+    }
+    assert_eq!(cancelled, 3);
+}
+
+#[tokio::test]
 async fn a_job_that_came_again_and_again_is_in_a_page_once() {
     let server = Server::start();
     let queue = queue_of(&server, "orders");
@@ -473,6 +536,33 @@ async fn what_comes_after_the_look_has_begun_is_not_looked_for() {
         queue.push_many((0..600).map(|n| job(n).delay(hours(2))), |_| ()).await.unwrap();
     }
     assert_eq!(found.len(), 1200);
+}
+
+/// A worker renews its leases meanwhile, and they are behind all others then.
+#[tokio::test]
+async fn no_job_is_missed_whose_lease_is_renewed_while_reserved_ones_are_looked_for() {
+    let server = Server::start();
+    let queue = client(&server).partitioned_queue("orders", 2).unwrap();
+    queue.push_many((0..2500).map(|n| job(n).key(format!("k{n}"))), |_| ()).await.unwrap();
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.extend(reserved(&queue, 500).await);
+    }
+    let late = Filter::new().until(Millis::from_secs(9_000_000_000));
+    for (round, filter) in [Filter::new(), late].into_iter().enumerate() {
+        let mut found = queue.matching(State::Reserved, filter).unwrap();
+        while found.look().await.unwrap() {
+            // All that were not found yet, and always the same ones: it ends all the same.
+            assert!(found.looked_at() < 25_000, "it does not end");
+            let known: HashSet<_> = found.ids().collect();
+            let new = jobs.iter().filter(|job| !known.contains(job.id()) || job.id().ends_with('7'));
+            let new: Vec<_> = new.take(1000).cloned().collect();
+            queue.extend_all(&new, hours(2 + round as u64)).await.unwrap();
+        }
+        assert_eq!(found.len(), 2500);
+    }
+    let none = matching(&queue, State::Reserved, Filter::new().until(Millis::from_secs(1))).await;
+    assert_eq!((none.len(), none.looked_at()), (0, 0));
 }
 
 #[tokio::test]

@@ -55,12 +55,17 @@ impl State {
             return Ok(Answer::Text(earlier));
         }
         self.admit_shape(passed)?;
-        let (mut cancelled, mut left_failed) = (0, 0);
+        let (mut cancelled, mut left_failed, mut bytes) = (0, 0, 0);
         let mut is_freed = false;
         let mut lines = Vec::new();
         for name in names {
+            if bytes >= MOST_BYTES {
+                lines.push("later".to_owned());
+                continue;
+            }
             let id = self.resolve(by, name);
             let is_there = id.as_ref().filter(|id| self.records.contains_key(*id));
+            bytes += is_there.map_or(0, |id| self.size_of(id));
             if let Some(id) = is_there
                 && !only.is_empty()
                 && !only.split(' ').any(|state| state == self.state_of(id).name())

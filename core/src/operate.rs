@@ -280,7 +280,8 @@ impl Part {
         let cancel = Cancel { by, only: only.clone() };
         let mut replies = self.run(cancel.with([value])).await?;
         match replies.pop() {
-            None | Some(CancelReply::Absent) => Ok(None),
+            // One job is never left for later.
+            None | Some(CancelReply::Absent | CancelReply::Later) => Ok(None),
             Some(CancelReply::Removed { was, id, is_awaited }) => {
                 let was = State::parse(&was).map_err(self.during("cancel"))?;
                 if is_awaited {

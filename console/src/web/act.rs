@@ -6,6 +6,7 @@ use duly::{Client, Error, ErrorKind, Millis, Queue, Requeued, State, When};
 use hyper::StatusCode;
 use maud::html;
 
+use super::asked::Asked;
 use super::matches;
 use super::named::Named;
 use super::queue::{state_name, state_of};
@@ -64,6 +65,8 @@ struct Question {
     count: u64,
     text: String,
     more: &'static str,
+    /// Of jobs that match: what the form holds of them, and how many were looked at if that are not all.
+    of_matching: Option<(String, Option<u64>)>,
     /// The page for those who say no.
     back: String,
 }
@@ -73,6 +76,7 @@ struct Subject<'a> {
     words: &'static Words,
     named: Named,
     queue: Queue,
+    asked: &'a Asked,
     form: &'a Fields,
 }
 
@@ -99,10 +103,16 @@ impl Act {
         format!("{} {}", self.name(), fields.join(" "))
     }
 
-    pub(crate) async fn run(self, client: &Client, words: &'static Words, form: &Fields) -> Result<Done, Failure> {
+    pub(crate) async fn run(
+        self,
+        client: &Client,
+        asked: &Asked,
+        words: &'static Words,
+        form: &Fields,
+    ) -> Result<Done, Failure> {
         let named = Named::asked(client, form, words).await?;
         let queue = named.open(client)?;
-        let subject = Subject { words, named, queue, form };
+        let subject = Subject { words, named, queue, asked, form };
         match self {
             Self::Cancel => subject.cancel().await,
             Self::RunNow => subject.reschedule(When::Now).await,
@@ -122,19 +132,20 @@ impl Act {
     pub(crate) async fn ask(self, view: &View<'_>) -> Shown {
         let (words, query) = (view.words, view.query);
         let named = Named::asked(view.client, query, words).await?;
-        let Some(Question { count, text, more, back }) = self.question(view, &named).await? else {
+        let Some(Question { count, text, more, of_matching, back }) = self.question(view, &named).await? else {
             return Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, ""));
         };
         let asked = ["id", "name", "state", "from"].map(|name| (name, query.get(name)));
         let of_filter = matches::given(query).into_iter().filter(|(name, _)| *name != "name").collect::<Vec<_>>();
-        let counted = count.to_string();
-        let fields = [&named.fields()[..], &asked[..], &of_filter, &[("count", counted.as_str())]].concat();
-        let is_by_filter = matches!(self, Self::RequeueMatching | Self::CancelMatching);
+        let secret = of_matching.as_ref().map_or("", |(secret, _)| secret);
+        let fields = [&named.fields()[..], &asked[..], &of_filter, &[("asked", secret)]].concat();
+        let looked_at = of_matching.as_ref().and_then(|(_, looked_at)| *looked_at);
         let class = if self.destroys() { "danger" } else { "primary" };
         let body = html! {
             section.ask {
                 h1 { (shown(&text)) }
-                @if is_by_filter { (matches::described(query, words)) }
+                @if of_matching.is_some() { (matches::described(query, words)) }
+                @if let Some(looked_at) = looked_at { p { (fill(words.asked_some, &[&number(looked_at)])) } }
                 @if self == Self::Cancel { p.name { (shown(query.get("id"))) } }
                 @if count == 0 { p { (words.none_left) } } @else { p { (more) } }
                 div.actions {
@@ -151,7 +162,7 @@ impl Act {
         let (words, query, queue) = (view.words, view.query, named.open(view.client)?);
         let state = state_of(query.get("state")).unwrap_or(State::Failed);
         let of_queue = named.link("/queue", &[("state", state.as_str())]);
-        let asked = |count, text, more, back| Ok(Some(Question { count, text, more, back }));
+        let asked = |count, text, more, back| Ok(Some(Question { count, text, more, of_matching: None, back }));
         match self {
             Self::Cancel => asked(1, words.ask_cancel.to_owned(), words.ask_cancel_more, named.job(query.get("id"))),
             Self::RequeueAll => {
@@ -162,18 +173,20 @@ impl Act {
             Self::RequeueMatching if state != State::Failed => Ok(None),
             Self::RequeueMatching | Self::CancelMatching => {
                 let is_requeue = self == Self::RequeueMatching;
-                let (found, is_all) = matches::find(&queue, state, matches::filter_of(query, words)?).await?;
-                let count = found.len() as u64;
-                let counted = if is_all { number(count) } else { fill(words.at_least, &[&number(count)]) };
+                let found = matches::find(&queue, state, matches::filter_of(query, words)?).await?;
+                let count = found.jobs.len() as u64;
+                let looked_at = (!found.is_all).then_some(found.jobs.looked_at());
+                let counted = if found.is_all { number(count) } else { fill(words.at_least, &[&number(count)]) };
                 let of_state = state_name(state, words).to_lowercase();
                 let question = if is_requeue { words.ask_requeue_matching } else { words.ask_cancel_matching };
                 let more = if is_requeue { words.ask_requeue_all_more } else { words.ask_cancel_matching_more };
-                asked(
-                    count,
-                    fill(question, &[&counted, &named.name, &of_state]),
-                    more,
-                    matching_page(query, named, state),
-                )
+                let text = fill(question, &[&counted, &named.name, &of_state]);
+                let secret = match count {
+                    0 => String::new(),
+                    _ => view.asked.note(about(self, named, state, query), found).unwrap_or_default(),
+                };
+                let (of_matching, back) = (Some((secret, looked_at)), matching_page(query, named, state));
+                Ok(Some(Question { count, text, more, of_matching, back }))
             }
             Self::Purge => {
                 let count = queue.counts().await?.of(state);
@@ -189,6 +202,11 @@ impl Act {
             _ => Ok(None),
         }
     }
+}
+
+/// Which jobs a question is about: its answer must be about the same.
+fn about(act: Act, named: &Named, state: State, fields: &Fields) -> String {
+    named.link(act.name(), &[&[("state", state.as_str())][..], &matches::given(fields)].concat())
 }
 
 /// Where the jobs that match are shown.
@@ -262,24 +280,32 @@ impl Subject<'_> {
         let words = self.words;
         let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
-        let (found, is_all) = matches::find(&self.queue, state, matches::filter_of(self.form, words)?).await?;
+        let (secret, about) = (self.form.get("asked"), about(act, &self.named, state, self.form));
+        // Others may match by now, and nobody was asked about those.
+        let Some(mut found) = self.asked.take(secret, &about) else {
+            return Err(Page::refusal(StatusCode::CONFLICT, words.asked_long_ago, words.asked_long_ago_more).into());
+        };
         let is_requeue = act == Act::RequeueMatching;
-        let total = found.len();
-        // Others have come since it was asked, and nobody has agreed to those.
-        if total > self.form.number("count") {
-            return Err(Page::refusal(StatusCode::CONFLICT, words.more_match, words.more_match_more).into());
-        }
-        let (done, left) = matches::act(found, is_requeue).await?;
+        let total = found.jobs.len();
+        let (done, left) = match matches::act(&mut found.jobs, is_requeue).await {
+            Ok(ended) => ended,
+            Err(error) => {
+                self.asked.put_back(secret.to_owned(), about, found);
+                return Err(error.into());
+            }
+        };
         let stayed = total - left - usize::try_from(done).unwrap_or(0);
         let mut notice = match (is_requeue, stayed) {
             (false, _) => fill(words.done_cancel_matching, &[&number(done)]),
             (true, 0) => fill(words.done_requeue_all, &[&number(done)]),
             (true, _) => fill(words.done_requeue_some, &[&number(done), &number(stayed as u64)]),
         };
-        if left > 0 || !is_all {
-            let left = number(left as u64);
-            let counted = if is_all { left } else { fill(words.at_least, &[&left]) };
-            notice = format!("{notice} {}", fill(words.done_matching_left, &[&counted]));
+        if left > 0 {
+            notice = format!("{notice} {}", fill(words.done_matching_left, &[&number(left as u64)]));
+        }
+        if !found.is_all {
+            let looked_at = number(found.jobs.looked_at());
+            notice = format!("{notice} {}", fill(words.done_matching_some, &[&looked_at]));
         }
         Ok(Self::done(notice, matching_page(self.form, &self.named, state)))
     }

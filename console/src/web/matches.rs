@@ -6,6 +6,7 @@ use duly::{Error, ErrorKind, Filter, JobView, Matching, Queue, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::asked::MOST_JOBS;
 use super::named::Named;
 use super::queue::{STATES, state_name, state_of, table};
 use super::request::Fields;
@@ -135,19 +136,27 @@ pub(crate) fn described(fields: &Fields, words: &Words) -> Markup {
     }
 }
 
-/// All that match, or as many as can be found in the time that a request has: `false` then.
-pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<(Matching, bool), Error> {
-    let (mut found, started) = (queue.matching(state, filter)?, Instant::now());
-    while found.look().await? {
-        if started.elapsed() > LOOK {
-            return Ok((found, false));
+/// Jobs that match.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) jobs: Matching,
+    /// Or are there more to look at than a request has time for?
+    pub(crate) is_all: bool,
+}
+
+/// All that match, or as many as can be found in the time that a request has.
+pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<Found, Error> {
+    let (mut jobs, started) = (queue.matching(state, filter)?, Instant::now());
+    while jobs.look().await? {
+        if started.elapsed() > LOOK || jobs.len() >= MOST_JOBS {
+            return Ok(Found { jobs, is_all: false });
         }
     }
-    Ok((found, true))
+    Ok(Found { jobs, is_all: true })
 }
 
 /// Acts on what was found, as long as a request may; gives of how many, and of how many not yet.
-pub(crate) async fn act(mut found: Matching, is_requeue: bool) -> Result<(u64, usize), Error> {
+pub(crate) async fn act(found: &mut Matching, is_requeue: bool) -> Result<(u64, usize), Error> {
     let (mut done, started) = (0, Instant::now());
     while !found.is_empty() && started.elapsed() < ACT {
         done += match if is_requeue { found.requeue().await } else { found.cancel().await } {

@@ -9,6 +9,7 @@ use hyper::{Method, StatusCode};
 use maud::{Markup, html};
 
 use super::act::{self, Act};
+use super::asked::Asked;
 use super::door::{Door, Refused, Session};
 use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
@@ -59,6 +60,7 @@ pub(crate) struct Site {
     pub(crate) prefix: String,
     pub(crate) door: Door,
     pub(crate) may_act: bool,
+    pub(crate) asked: Asked,
     /// Takes a line for each action.
     pub(crate) log: Box<dyn Fn(String) + Send + Sync>,
 }
@@ -176,6 +178,7 @@ impl Site {
             query: &request.query,
             session,
             may_act: self.may_act,
+            asked: &self.asked,
         };
         let shown = match request.path.as_str() {
             "/" => overview::show(&view).await,
@@ -231,7 +234,7 @@ impl Site {
         if !self.door.is_first(request, once) {
             return refuse(StatusCode::CONFLICT, words.refused, words.done_before);
         }
-        let ended = act.run(&self.client, words, &request.form).await;
+        let ended = act.run(&self.client, &self.asked, words, &request.form).await;
         let outcome = ended.as_ref().err().map_or_else(|| "done".to_owned(), act::reason);
         self.note(request, Some(session), &format!("{}: {outcome}", act.described(&request.form)));
         match ended {

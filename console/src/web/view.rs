@@ -4,6 +4,7 @@ use duly::{Client, Error, ErrorKind};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::asked::Asked;
 use super::door::{Session, secret};
 use super::named::Named;
 use super::request::{Fields, link};
@@ -22,6 +23,7 @@ pub(crate) struct View<'a> {
     pub(crate) query: &'a Fields,
     pub(crate) session: &'a Session,
     pub(crate) may_act: bool,
+    pub(crate) asked: &'a Asked,
 }
 
 /// A page without its frame.

@@ -137,13 +137,15 @@ words! {
     ask_requeue_matching: "Run {} failed jobs of {} that match again?", "重新执行 {1} 中匹配的 {0} 个失败任务？";
     ask_cancel_matching: "Remove {0} {2} jobs of {1} that match?", "删除 {1} 中匹配的 {0} 个{2}任务？";
     ask_cancel_matching_more: "They are removed for good. A worker that runs one loses it.", "任务将被永久删除。若正在执行，工作进程会失去租约。";
-    more_match: "More jobs match now than were asked about", "现在匹配的任务比询问时更多";
-    more_match_more: "Nothing was done. Go back, and look at them again.", "未执行任何操作。请返回重新查看。";
+    asked_some: "{} jobs were looked at, as many as a page has time for. Of those behind them none is touched.", "页面时限内查看了 {} 个任务。其后的任务不会被处理。";
+    asked_long_ago: "This was asked too long ago", "询问已过期";
+    asked_long_ago_more: "Nothing was done. Go back, and look at the jobs again.", "未执行任何操作。请返回重新查看任务。";
     every_job: "all jobs in this state", "该状态的全部任务";
     unnamed: "without a name", "无名称";
     at_least: "at least {}", "至少 {}";
     done_cancel_matching: "{} jobs are removed.", "已删除 {} 个任务。";
     done_matching_left: "{} of them are left: do it again to go on.", "还剩 {} 个：请再次执行以继续。";
+    done_matching_some: "{} jobs were looked at: do it again to go on.", "已查看 {} 个任务：请再次执行以继续。";
 
     ask_cancel: "Cancel this job?", "取消此任务？";
     ask_cancel_more: "It is removed for good. If a worker runs it, that worker loses it.", "任务将被永久删除。若正在执行，执行它的工作进程会失去租约。";

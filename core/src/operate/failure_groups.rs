@@ -189,15 +189,22 @@ fn is_class(word: &str) -> bool {
 /// With `#` for each number, and for each id in hexadecimal.
 fn without_numbers(message: &str) -> String {
     const ID: usize = 8;
-    let is_id = |word: &str| word.len() >= ID && word.bytes().any(|byte| byte.is_ascii_digit());
-    let (mut kind, mut rest) = (String::new(), message);
-    while let Some(first) = rest.chars().next() {
-        let end = rest.find(|char: char| !char.is_ascii_hexdigit() && char != '-').unwrap_or(rest.len());
+    let mut kind = String::new();
+    let mut at = 0;
+    // What could be an id is looked at once: where it ends, what is behind its last digit, and whether a word ends with it.
+    let (mut end, mut behind_digits, mut ends_word) = (0, 0, false);
+    while let Some(first) = message[at..].chars().next() {
+        if at >= end {
+            let rest = &message[at..];
+            let length = rest.find(|char: char| !char.is_ascii_hexdigit() && char != '-').unwrap_or(rest.len());
+            end = at + length;
+            behind_digits = rest[..length].rfind(|char: char| char.is_ascii_digit()).map_or(at, |digit| at + digit + 1);
+            ends_word = !rest[length..].starts_with(|char: char| char.is_alphanumeric());
+        }
         let begins_word = !kind.ends_with(|char: char| char.is_alphanumeric());
-        let ends_word = !rest[end..].starts_with(|char: char| char.is_alphanumeric());
-        if begins_word && ends_word && is_id(&rest[..end]) {
+        if begins_word && ends_word && end - at >= ID && at < behind_digits {
             kind.push('#');
-            rest = &rest[end..];
+            at = end;
             continue;
         }
         match first {
@@ -205,7 +212,7 @@ fn without_numbers(message: &str) -> String {
             '0'..='9' => kind.push('#'),
             _ => kind.push(first),
         }
-        rest = &rest[first.len_utf8()..];
+        at += first.len_utf8();
     }
     kind
 }
@@ -247,5 +254,15 @@ mod tests {
             assert_eq!(kind_of(error), kind, "{error}");
         }
         assert_eq!(kind_of(&"ü".repeat(4000)).chars().count(), 121);
+    }
+
+    /// It would take minutes otherwise.
+    #[test]
+    fn a_kind_takes_no_longer_to_find_in_one_long_word() {
+        for word in ["-", "a", "a-", "-a", "1-", "12345678g", "ffffffff-1234567z"] {
+            let message = word.repeat(4_000_000 / word.len());
+            assert!(kind_of(&message).chars().count() <= 121);
+            assert!(kind_of(&format!("{message}z")).chars().count() <= 121);
+        }
     }
 }

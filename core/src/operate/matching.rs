@@ -17,6 +17,9 @@ const ACT: usize = 100;
 /// How many reschedules are under way at once.
 const AT_ONCE: usize = 50;
 
+/// How often those are looked for, too, whose leases were renewed meanwhile: a lease lasts longer than all of these looks.
+const MOST_ROUNDS: usize = 5;
+
 /// The jobs of a state that match a filter, by their ids: 100 to 200 bytes of memory each.
 ///
 /// Nothing is done twice: who acts on jobs that somebody else has requeued or cancelled meanwhile, or that have run, leaves them alone.
@@ -44,6 +47,10 @@ pub struct Matching {
     at: Option<Cursor>,
     /// By which time jobs were there when the look at this part began: what comes meanwhile is no part of it, or it might not end.
     until: Option<Millis>,
+    /// The end of the round before: the leases that end from then on were renewed, or given, since that one began.
+    since: Option<Millis>,
+    /// Of this part.
+    rounds: usize,
     looked_at: u64,
     known: HashSet<(usize, Arc<str>)>,
     /// With the index of their part.
@@ -62,6 +69,8 @@ impl Queue {
             filter,
             at: Some(Cursor::default()),
             until: None,
+            since: None,
+            rounds: 0,
             looked_at: 0,
             known: HashSet::new(),
             ids: VecDeque::new(),
@@ -70,16 +79,15 @@ impl Queue {
 }
 
 impl Matching {
-    /// Looks at the next 500 jobs. Says whether there are more to look at.
+    /// Looks at the next 500 jobs. Says whether there may be more to look at.
     pub async fn look(&mut self) -> Result<bool, Error> {
-        let Some(at) = &self.at else { return Ok(false) };
+        let Some((at, since, until)) = self.next_to_look_at().await? else { return Ok(false) };
         let is_brief = !self.filter.needs_record();
         let mut filter = self.filter.clone();
-        if at.is_at_beginning() {
-            self.until = self.queue.end_of(self.state, at).await?;
-        }
-        filter.until = filter.until.into_iter().chain(self.until).min();
-        let step = self.queue.search_on(self.state, &filter, at, usize::MAX >> 16, is_brief).await?;
+        filter.since = filter.since.into_iter().chain(since).max();
+        filter.until = filter.until.into_iter().chain(until).min();
+        let step = self.queue.search_on(self.state, &filter, &at, usize::MAX >> 16, is_brief).await?;
+        (self.since, self.until) = (since, until);
         self.looked_at += step.looked_at;
         for job in step.found.into_iter().filter(|job| self.filter.matches(self.state, job)) {
             let job = (at.part, Arc::from(job.id));
@@ -87,8 +95,39 @@ impl Matching {
                 self.ids.push_back(job);
             }
         }
-        self.at = step.next;
+        self.at = match step.next {
+            Some(next) if next.part == at.part => Some(next),
+            _ if self.state == State::Reserved && self.until.is_some() => {
+                self.rounds += 1;
+                Some(Cursor::of_part(at.part))
+            }
+            next => next,
+        };
+        if self.at.is_none() {
+            self.known = HashSet::new();
+        }
         Ok(self.at.is_some())
+    }
+
+    /// Where to look on, from when on and until when. A lease that is renewed goes behind all others, and its job may be one that was not
+    /// looked at yet: so what is behind the end of a round is another one.
+    async fn next_to_look_at(&mut self) -> Result<Option<(Cursor, Option<Millis>, Option<Millis>)>, Error> {
+        while let Some(at) = self.at.clone() {
+            if !at.is_at_beginning() {
+                return Ok(Some((at, self.since, self.until)));
+            }
+            let end = if self.rounds <= MOST_ROUNDS { self.queue.end_of(self.state, &at).await? } else { None };
+            if self.rounds == 0 {
+                return Ok(Some((at, None, end)));
+            }
+            if end > self.until {
+                return Ok(Some((at, self.until, end)));
+            }
+            self.rounds = 0;
+            self.at = Some(Cursor::of_part(at.part + 1)).filter(|at| at.part < self.queue.each_part().len());
+        }
+        self.known = HashSet::new();
+        Ok(None)
     }
 
     /// How many jobs were looked at.
@@ -104,6 +143,14 @@ impl Matching {
     /// Is there none?
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
+    }
+
+    /// How many jobs that are of all of these together. One that has gone from a state to another one between two looks is in both.
+    pub fn count_once(all: &[Self]) -> usize {
+        match all {
+            [one] => one.len(),
+            all => all.iter().flat_map(|found| &found.ids).collect::<HashSet<_>>().len(),
+        }
     }
 
     /// The ids of those.
@@ -124,7 +171,8 @@ impl Matching {
         Ok(outcomes.iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64)
     }
 
-    /// Removes the next 100 jobs, if they still are in that state; gives how many. A worker that runs one loses it.
+    /// Removes the next 100 jobs, or as many as have 4 MiB of records, if they still are in that state; gives how many. A worker that
+    /// runs one loses it.
     ///
     /// After an error the same jobs are the next ones.
     pub async fn cancel(&mut self) -> Result<u64, Error> {
@@ -132,17 +180,22 @@ impl Matching {
         let Some(part) = part else { return Ok(0) };
         let cancel = Cancel { by: By::Id, only: self.state.as_str().to_owned() };
         let replies = part.run(cancel.with(ids.iter().map(|id| &**id))).await?;
-        let (mut removed, mut awaited) = (0, Vec::new());
-        for reply in replies {
-            if let CancelReply::Removed { id, is_awaited, .. } = reply {
-                removed += 1;
-                awaited.extend(is_awaited.then_some(id));
+        let (mut looked_at, mut removed, mut awaited) = (0, 0, Vec::new());
+        for reply in replies.into_iter().take(ids.len()) {
+            match reply {
+                CancelReply::Removed { id, is_awaited, .. } => {
+                    removed += 1;
+                    awaited.extend(is_awaited.then_some(id));
+                }
+                CancelReply::Kept { .. } | CancelReply::Absent => {}
+                CancelReply::Later => break,
             }
+            looked_at += 1;
         }
         if !awaited.is_empty() {
             part.wake_waiters("cancel", &awaited).await;
         }
-        self.forget(ids.len());
+        self.forget(looked_at);
         Ok(removed)
     }
 

@@ -21,8 +21,8 @@ const LOOK: usize = 500;
 /// How many entries one page looks at.
 const LOOK_OF_PAGE: u64 = 20 * LOOK as u64;
 
-/// How many bytes of records one page reads, and then up to 4 MiB more.
-const BYTES_OF_PAGE: usize = 8 << 20;
+/// How many bytes of records and errors one page reads, and then up to 4 MiB more.
+const BYTES_OF_PAGE: u64 = 8 << 20;
 
 /// Which jobs: those of which all holds that is set. An empty one matches every job.
 ///
@@ -174,7 +174,8 @@ impl Queue {
     /// ([`SearchPage::cursor`]). It changes nothing. Jobs come as [`Queue::peek`] gives them, but of the ready ones of each priority
     /// the last comes first. A job that moves meanwhile may be in two pages, or in none.
     ///
-    /// It looks at 10,000 jobs at most, 500 in each script call, and reads about 8 MiB, so a page may be empty that is not the last one.
+    /// For a page it looks at 10,000 jobs at most, 500 in each script call, and reads about 8 MiB of records, those that do not match
+    /// counted: so a page may be empty that is not the last one.
     ///
     /// Errors: `InvalidArgument` for a limit, a filter or a cursor that cannot be.
     pub async fn search(
@@ -199,7 +200,7 @@ impl Queue {
         {
             let step = self.search_on(state, filter, cursor, limit - page.jobs.len(), false).await?;
             page.looked_at += step.looked_at;
-            bytes += step.found.iter().map(|job| job.record.len()).sum::<usize>();
+            bytes += step.bytes;
             for job in step.found.iter().filter_map(|job| filter.full(state, job)) {
                 // A ready list may have entries of one job that no longer count.
                 if known.insert((cursor.part, job.envelope.id.clone())) {
@@ -236,11 +237,9 @@ impl Queue {
         let reply = self.each_part()[at.part].search(state, filter, at.within.clone(), limit, is_brief).await?;
         let next = match reply.next {
             Some(within) => Some(Cursor { part: at.part, within }),
-            None => {
-                Some(Cursor { part: at.part + 1, within: Vec::new() }).filter(|at| at.part < self.each_part().len())
-            }
+            None => Some(Cursor::of_part(at.part + 1)).filter(|at| at.part < self.each_part().len()),
         };
-        Ok(Step { found: reply.jobs, looked_at: reply.looked_at, next })
+        Ok(Step { found: reply.jobs, looked_at: reply.looked_at, bytes: reply.bytes, next })
     }
 }
 
@@ -282,6 +281,8 @@ pub(crate) struct Step {
     /// What matches as far as the script says that.
     pub(crate) found: Vec<PeekedReply>,
     pub(crate) looked_at: u64,
+    /// That were read.
+    pub(crate) bytes: u64,
     pub(crate) next: Option<Cursor>,
 }
 
@@ -293,6 +294,11 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
+    /// At the beginning of it.
+    pub(crate) fn of_part(part: usize) -> Self {
+        Self { part, within: Vec::new() }
+    }
+
     pub(crate) fn is_at_beginning(&self) -> bool {
         self.within.is_empty()
     }

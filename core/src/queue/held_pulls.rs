@@ -118,7 +118,55 @@ pub(crate) struct KeptFailure {
     pub(crate) topic: String,
     /// The topic goes from the member's list when it is said.
     pub(crate) leaves: Option<String>,
-    pub(crate) error: Error,
+    /// The ids of messages that cannot be read, if it is that; the error names the first one.
+    unreadable: Vec<String>,
+    error: Error,
+}
+
+impl KeptFailure {
+    /// The topic goes from the member's list.
+    pub(crate) fn of_leaving(topic: &str, tag: &str, error: Error) -> Self {
+        Self { topic: topic.to_owned(), leaves: Some(tag.to_owned()), unreadable: Vec::new(), error }
+    }
+
+    /// A message that cannot be read.
+    pub(crate) fn of_unreadable(topic: &str, id: String, error: Error) -> Self {
+        Self { topic: topic.to_owned(), leaves: None, unreadable: vec![id], error }
+    }
+
+    /// Takes in what another pull of this topic, or another part of one, could not say, if one error can say both.
+    pub(crate) fn take_in(&mut self, other: Self) -> Option<Self> {
+        if self.topic != other.topic || self.leaves.is_some() != other.leaves.is_some() {
+            return Some(other);
+        }
+        if self.leaves.is_some() {
+            *self = other;
+            return None;
+        }
+        for id in other.unreadable {
+            if !self.unreadable.contains(&id) {
+                self.unreadable.push(id);
+            }
+        }
+        None
+    }
+
+    /// With the ids of all messages.
+    pub(crate) fn into_error(self) -> Error {
+        match &self.unreadable[..] {
+            [] | [_] => self.error,
+            [_, others @ ..] => self.error.adding(&format!("so it is with {}", others.join(", "))),
+        }
+    }
+
+    /// Adds one to those that are kept.
+    pub(crate) fn add(failures: &mut Vec<Self>, failure: Self) {
+        let mut rest = Some(failure);
+        for kept in failures.iter_mut() {
+            rest = rest.and_then(|failure| kept.take_in(failure));
+        }
+        failures.extend(rest);
+    }
 }
 
 impl HeldPulls {
@@ -158,12 +206,9 @@ impl HeldPulls {
         })
     }
 
-    /// One a topic: the newest.
+    /// With what other pulls of this member could not say of the topic.
     pub(crate) fn keep_failure(&self, member: &str, failure: KeptFailure) {
-        self.keep(member, |of_member| {
-            of_member.failures.retain(|one| one.topic != failure.topic);
-            of_member.failures.push(failure);
-        });
+        self.keep(member, |of_member| KeptFailure::add(&mut of_member.failures, failure));
     }
 
     /// The calls that were under way when the last pull of this member ended.
@@ -216,5 +261,42 @@ impl HeldPulls {
         if self.members().get(member).and_then(|of_member| of_member.topics.as_deref()) != Some(topics) {
             self.keep(member, |of_member| of_member.topics = Some(topics.to_vec()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unreadable(topic: &str, id: &str) -> KeptFailure {
+        KeptFailure::of_unreadable(topic, id.to_owned(), Error::new(ErrorKind::Corrupt, format!("{id} is not JSON")))
+    }
+
+    fn left(topic: &str, tag: &str) -> KeptFailure {
+        KeptFailure::of_leaving(topic, tag, Error::new(ErrorKind::NotFound, format!("no member of {topic}")))
+    }
+
+    /// Two pulls that are open at once, or one that asks a topic several times.
+    #[test]
+    fn an_error_names_all_messages_that_pulls_could_not_read() {
+        let held = HeldPulls::default();
+        for failure in [unreadable("a", "1-1"), unreadable("b", "9-9"), unreadable("a", "2-2"), unreadable("a", "1-1")]
+        {
+            held.keep_failure("m", failure);
+        }
+        held.keep_failure("m", left("a", "old"));
+        held.keep_failure("m", left("a", "new"));
+        held.keep_failure("other", unreadable("a", "7-7"));
+        let said = |topic| held.take_failure("m", topic).map(|failure| (failure.leaves.clone(), failure.into_error()));
+        let (leaves, error) = said(Some("a")).unwrap();
+        assert_eq!((leaves, error.kind()), (None, ErrorKind::Corrupt));
+        assert!(error.to_string().contains("1-1 is not JSON; so it is with 2-2"), "{error}");
+        assert_eq!(
+            said(Some("a")).map(|(leaves, error)| (leaves, error.kind())),
+            Some((Some("new".to_owned()), ErrorKind::NotFound))
+        );
+        assert!(said(Some("a")).is_none());
+        assert!(said(None).unwrap().1.to_string().contains("9-9 is not JSON"));
+        assert!(said(None).is_none());
     }
 }

@@ -203,6 +203,8 @@ impl FromReply for PageReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchReply {
     pub(crate) looked_at: u64,
+    /// Of their records, and of what came back.
+    pub(crate) bytes: u64,
     /// Where to go on; nothing at the end.
     pub(crate) next: Option<Vec<u8>>,
     /// With the name instead of the record, if it was to be brief.
@@ -212,10 +214,10 @@ pub(crate) struct SearchReply {
 impl FromReply for SearchReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
-        let looked_at = number(next(&mut items, "how many were looked at")?)?;
-        let looked_at = u64::try_from(looked_at).map_err(|_| unexpected("how many were looked at"))?;
+        let mut count = |what| u64::try_from(number(next(&mut items, what)?)?).map_err(|_| unexpected(what));
+        let (looked_at, read) = (count("how many were looked at")?, count("how many bytes were read")?);
         let cursor = bytes(next(&mut items, "where to go on")?)?;
-        Ok(Self { looked_at, next: (!cursor.is_empty()).then_some(cursor), jobs: peeked(items)? })
+        Ok(Self { looked_at, bytes: read, next: (!cursor.is_empty()).then_some(cursor), jobs: peeked(items)? })
     }
 }
 

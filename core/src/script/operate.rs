@@ -127,6 +127,8 @@ pub(crate) enum CancelReply {
         id: String,
     },
     Absent,
+    /// Not looked at: the records before it are as much as one call reads.
+    Later,
 }
 
 impl FromReply for Vec<CancelReply> {
@@ -142,6 +144,7 @@ impl FromReply for Vec<CancelReply> {
                 let (line, is_awaited) = line.strip_prefix("awaited ").map_or((line, false), |line| (line, true));
                 match line.split_once(' ').map(owned) {
                     None if line == "absent" => Ok(CancelReply::Absent),
+                    None if line == "later" => Ok(CancelReply::Later),
                     Some((was, id)) => Ok(CancelReply::Removed { was, id, is_awaited }),
                     None => Err(unexpected("what became of a cancelled job")),
                 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::message::Unreadable;
 use super::{MAX_PUBLISH, Message, Topic, member_only};
 use crate::process::host;
 use crate::queue::{KeptFailure, MAX_LEASE, Pulled};
@@ -82,7 +83,7 @@ impl Topic {
         let room = Room { most: options.max, max_bytes: MOST_BYTES };
         let held = &self.part.client.shared.pulls;
         if let Some(failure) = held.take_failure(member, Some(self.name())) {
-            return Err(failure.error);
+            return Err(failure.into_error());
         }
         loop {
             let pulled = self.pull_once(member, options, room).await?;
@@ -90,10 +91,8 @@ impl Topic {
             let calls = pulled.calls;
             let (messages, failed) = self.messages(member, pulled.messages);
             match failed {
-                Some(error) if messages.is_empty() => return Err(error),
-                Some(error) => {
-                    held.keep_failure(member, KeptFailure { topic: self.name().to_owned(), leaves: None, error });
-                }
+                Some(failure) if messages.is_empty() => return Err(failure.into_error()),
+                Some(failure) => held.keep_failure(member, failure),
                 None => {}
             }
             if !messages.is_empty() || Instant::now() >= until {
@@ -107,28 +106,23 @@ impl Topic {
         pull_with_one_command(member, &[self], options, room).await?.pop().unwrap_or_else(|| Err(unexpected("a topic")))
     }
 
-    /// Those that can be read; and the error of the first one that cannot, which hides no other, and has the ids of all.
-    pub(super) fn messages(&self, member: &str, pulled: Vec<PulledMessage>) -> (Vec<Message>, Option<Error>) {
+    /// Those that can be read; and the error of those that cannot, which hide no other.
+    pub(super) fn messages(&self, member: &str, pulled: Vec<PulledMessage>) -> (Vec<Message>, Option<KeptFailure>) {
         if let Some(first) = pulled.first() {
             self.part.client.shared.pulls.note_tag(member, self.name(), &first.tag);
         }
-        let (mut messages, mut unreadable) = (Vec::with_capacity(pulled.len()), Vec::new());
+        let (mut messages, mut failed) = (Vec::with_capacity(pulled.len()), Vec::new());
         for one in pulled {
             match Message::of(self, member, one) {
                 Ok(message) => messages.push(message),
-                Err(one) => unreadable.push(one),
+                Err(one) => {
+                    let Unreadable { id, error } = *one;
+                    let error = self.during("pull")(error);
+                    KeptFailure::add(&mut failed, KeptFailure::of_unreadable(self.name(), id, error));
+                }
             }
         }
-        let mut unreadable = unreadable.into_iter();
-        let failed = unreadable.next().map(|first| {
-            let others: Vec<_> = unreadable.map(|one| one.id).collect();
-            let error = match &others[..] {
-                [] => first.error,
-                others => first.error.adding(&format!("so it is with {}", others.join(", "))),
-            };
-            self.during("pull")(error)
-        });
-        (messages, failed)
+        (messages, failed.pop())
     }
 }
 

@@ -74,7 +74,7 @@ impl Client {
         if let Some(tag) = &failure.leaves {
             self.forget_topic(member, &failure.topic, tag).await?;
         }
-        Ok(failure.error)
+        Ok(failure.into_error())
     }
 
     /// The topics of a member with their tags, and whether they are those of now: of a cluster the server that has the list may not answer,
@@ -339,14 +339,15 @@ impl<'a> Round<'a> {
             return;
         }
         let error = topic.during("pull")(stranger(self.member));
-        self.failures.push(KeptFailure { topic: topic.name().to_owned(), leaves: Some(tag.clone()), error });
+        let failure = KeptFailure::of_leaving(topic.name(), tag, error);
+        KeptFailure::add(&mut self.failures, failure);
     }
 
     fn read(&mut self, topic: &Topic, messages: Vec<PulledMessage>) {
         let (mut messages, failed) = topic.messages(self.member, messages);
         self.messages.append(&mut messages);
-        if let Some(error) = failed {
-            self.failures.push(KeptFailure { topic: topic.name().to_owned(), leaves: None, error });
+        if let Some(failure) = failed {
+            KeptFailure::add(&mut self.failures, failure);
         }
     }
 

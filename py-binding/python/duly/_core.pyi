@@ -430,9 +430,9 @@ class Queue:
     ) -> SearchPage:
         """Return a page of the jobs in a state that match a filter, without changing them.
 
-        Of all that is given, each must hold. It reads 10,000 jobs at most, so a page may be empty that is not the
-        last one: `cursor` of the page says where to go on, and is None after the last one. A job that moves meanwhile
-        may be in two pages, or in none.
+        Of all that is given, each must hold. It checks 10,000 jobs at most, and reads about 8 MiB of records, those
+        that do not match counted: so a page may be empty that is not the last one. `cursor` of the page says where to
+        go on, and is None after the last one. A job that moves meanwhile may be in two pages, or in none.
 
         Args:
             state: "delayed", "ready", "reserved" or "failed".
@@ -2534,9 +2534,9 @@ class AsyncQueue:
     ) -> Call[SearchPage]:
         """Return a page of the jobs in a state that match a filter, without changing them.
 
-        Of all that is given, each must hold. It reads 10,000 jobs at most, so a page may be empty that is not the
-        last one: `cursor` of the page says where to go on, and is None after the last one. A job that moves meanwhile
-        may be in two pages, or in none.
+        Of all that is given, each must hold. It checks 10,000 jobs at most, and reads about 8 MiB of records, those
+        that do not match counted: so a page may be empty that is not the last one. `cursor` of the page says where to
+        go on, and is None after the last one. A job that moves meanwhile may be in two pages, or in none.
 
         Args:
             state: "delayed", "ready", "reserved" or "failed".

@@ -16,12 +16,15 @@ local function leave_state(id, level, state, look_back)
   end
 end
 
--- Removes a job for good; gives the state that it was in and its record, nil if there is no such job.
-local function remove(id, look_back)
+-- Removes a job for good; gives the state that it was in and its record, nil if there is no such job. `allowed`: only in one of
+-- these states; else it gives nil, the record, and the state that it is in.
+local function remove(id, look_back, allowed)
   local record = redis.call('HGET', jobs, id)
   -- without: cancelling what is not there stops the script
   if not record then return nil end
   local state, level, key = state_of(id, record)
+  -- without: a job is cancelled in a state in which it was not to be
+  if allowed and not string.find(allowed, state, 1, true) then return nil, record, state end
   -- The reads that fail on a foreign type come before the first write.
   -- without: a foreign type under `returned` cancels a job by half
   redis.call('HLEN', returned)
