@@ -17,11 +17,15 @@ final class DocsTest extends ThinkTestCase
     public function testThePageAboutThinkPhp(): void
     {
         $this->app->evaluate('think\facade\Db::table("orders")->insert(["id" => 42, "state" => "new"]);');
-        self::assertSame(3, $this->follow('thinkphp.md'));
+        self::assertSame(5, $this->follow('thinkphp.md'));
+        // Nobody waits for the night.
+        $this->app->replace('config/duly.php', "'cron' => '0 3 * * *', 'tz' => 'Asia/Shanghai'", "'every' => 1");
         $work = $this->start('duly:work', '--queue', 'default', '--processes', '2');
         $work->hear('closed order 42');
         $work->hear('closed order 44');
-        Server::until(fn (): bool => ($this->totals()['acked'] ?? 0) === 2, 'they are not acked');
+        $work->hear('orders are closed');
+        Server::until(fn (): bool => ($this->totals()['acked'] ?? 0) >= 3, 'they are not acked');
+        self::assertSame('shop', $this->queue->schedules->get('nightly')?->owner);
         self::assertSame(1, $this->totals()['cancelled']);
         $states = 'echo json_encode(think\facade\Db::table("orders")->column("state", "id"));';
         self::assertSame('{"42":"closed","44":"closed"}', $this->app->evaluate($states));
@@ -54,6 +58,13 @@ final class DocsTest extends ThinkTestCase
                 $this->start('duly:work', '--queue', 'default');
                 Server::until(fn (): bool => $this->queue->counts()->failed === 1, 'it has not failed');
                 return (string) $this->queue->peek('failed')[0]->error;
+            },
+            'config/duly.php: schedules.list.nightly' => function (): string {
+                $entry = "'schedules' => ['list' => ['nightly' => '0 3 * * *']],";
+                $this->app->replace('config/duly.php', "'queue' => 'default',", "'queue' => 'default', {$entry}");
+                $work = $this->start('duly:work');
+                $work->end();
+                return $work->said();
             },
         ];
         self::assertSame(array_keys($provoke), Symptoms::on('thinkphp.md', 'If something goes wrong'));

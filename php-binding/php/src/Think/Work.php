@@ -75,6 +75,7 @@ final class Work
                 $jobs?->report($thrown, $job);
             },
         );
+        OwnSchedules::giveTo($worker, $app);
         $options = array_filter($options, 'is_scalar') + ['connection' => self::connection($app)];
         $jobs = new Jobs($app, $worker, $options + $configured);
         return $worker->otherwise($jobs->run(...))->onFailure($jobs->outcome(...))->onFailed($jobs->failed(...));

@@ -14,6 +14,13 @@ return [
     'jobs' => [
         // 'order.close' => app\job\CloseOrder::class,
     ],
+    // Jobs that are pushed again and again. duly:work stores them when it starts, and removes what is no longer listed
+    'schedules' => [
+        'owner' => 'think', // whose they are; another application with the same queues needs another name
+        'list' => [
+            // 'nightly' => ['job' => ['name' => 'report.nightly'], 'cron' => '0 3 * * *', 'tz' => 'Asia/Shanghai'],
+        ],
+    ],
     // What `php think duly:work` does without options
     'worker' => [
         'queues' => ['default'], // a strict order; or weights, ['default' => 3, 'mail' => 1]
