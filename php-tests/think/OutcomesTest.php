@@ -247,6 +247,39 @@ final class OutcomesTest extends ThinkTestCase
     }
 
     /** @dataProvider bothWorkers */
+    public function testATransactionOfAFiberThatOutlivesItsRunTouchesNoLaterJob(string $command): void
+    {
+        $this->push(1, '
+            $GLOBALS["fiber"] = new \Fiber(fn () => duly()->transaction(function () {
+                duly()->afterCommit(fn () => note("wrong"));
+                \think\facade\Db::table("orders")->insert(["id" => 1]);
+                \Fiber::suspend();
+            }));
+            $GLOBALS["fiber"]->start();
+        ');
+        $this->push(2, '
+            duly()->afterCommit(fn () => note("called at once"));
+            \think\facade\Queue::connection("late")->push("Does", ["n" => 9]);
+            $job->delete();
+        ');
+        $this->push(3, '
+            \think\facade\Db::transaction(function () {
+                \think\facade\Db::table("orders")->insert(["id" => 3]);
+                $GLOBALS["fiber"] = null;
+                \think\facade\Db::table("orders")->insert(["id" => 4]);
+            });
+            $job->delete();
+        ');
+        $this->start($command, '--tries=1');
+        $this->untilCounts([0, 0, 0, 1], 2);
+        self::assertContains('called at once', $this->app->notes());
+        self::assertNotContains('wrong', $this->app->notes());
+        self::assertSame(1, $this->client->queue('late')->counts()->ready);
+        $ids = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->order("id")->column("id"));');
+        self::assertSame('[3,4]', $ids);
+    }
+
+    /** @dataProvider bothWorkers */
     public function testAProcessThatAHandlerForksEndsWithoutAWord(string $command): void
     {
         $this->push(1, 'pcntl_fork() === 0 ? exit(0) : pcntl_wait($status); $job->delete();');
