@@ -46,6 +46,11 @@ final class Connector extends \think\queue\Connector
     /** @param array<string, mixed> $settings */
     public function __construct(private array $settings)
     {
+        foreach (['lease', 'timeout', 'prefetch'] as $name) {
+            if (is_numeric($settings[$name] ?? null)) {
+                $this->settings[$name] = +$settings[$name]; // `env()` gives text
+            }
+        }
     }
 
     /** @param array<string, mixed>|null $config */
