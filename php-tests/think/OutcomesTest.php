@@ -256,7 +256,7 @@ final class OutcomesTest extends ThinkTestCase
         $this->push(1, 'throw new \DomainException("no");');
         $this->start('duly:work', '--tries=1');
         $this->untilCounts([0, 0, 0, 1], 0);
-        Server::until(fn (): bool => str_contains($this->app->log(), ']no'), 'it is not reported');
+        Server::until(fn (): bool => str_contains($this->app->log(), "]no\n"), 'it is not reported');
         self::assertMatchesRegularExpression('/behind the failure of job .*: RuntimeException at /', $this->app->log());
         self::assertStringContainsString(']no table', $this->app->log());
         self::assertMatchesRegularExpression('/job .* failed for good: DomainException at /', $this->app->log());
