@@ -519,6 +519,87 @@ final class WorkTest extends LaravelTestCase
         $this->untilAcked(1);
     }
 
+    public function testNumbersMayBeText(): void
+    {
+        $this->does();
+        $this->app->replace('boot.php', "['lease' => 1, 'retry_after' => 0.2]", "[
+            'lease' => '1', 'retry_after' => '3600', 'block_for' => '0.5', 'timeout' => '60', 'prefetch' => '2',
+        ]");
+        $this->app->evaluate('
+            foreach (["\$job->release(\'3600\');", ""] as $n => $code) {
+                $queue->push("App\\Does", ["n" => $n, "code" => $code]);
+            }
+            $queue->push(new App\Close(1));
+        ');
+        $this->start('duly', '--tries=3');
+        $this->app->hear('ran 1');
+        Server::until(fn (): bool => $this->queue->counts()->delayed === 2, 'they do not wait');
+        self::assertSame('', $this->app->log());
+        foreach ($this->queue->peek('delayed') as $job) {
+            self::assertGreaterThan(microtime(true) + 3000, $job->at);
+        }
+    }
+
+    /** @return iterable<string, array{string, int, int}> */
+    public static function settled(): iterable
+    {
+        yield 'released' => ['$job->release(3600);', 1, 0];
+        yield 'deleted' => ['$job->delete();', 0, 1];
+        yield 'acked' => ['$job->reserved->ack();', 0, 1];
+    }
+
+    /** @dataProvider settled */
+    public function testTheAlarmBehindWhatHasBecomeOfAJobIsNoFailure(string $code, int $delayed, int $acked): void
+    {
+        $this->does();
+        $data = var_export(['n' => 1, 'code' => "{$code} while (true) { usleep(1000); }"], true);
+        $this->app->evaluate("\$queue->push('App\\Does', {$data});");
+        self::assertSame(-SIGKILL, $this->start('duly', '--tries=1', '--timeout=1')->end());
+        self::assertSame(['run 1'], $this->app->notes());
+        $counts = $this->queue->counts();
+        self::assertSame([0, $delayed, 0, 0], [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed]);
+        self::assertSame($acked, $this->totals()['acked'] ?? 0);
+        self::assertStringNotContainsString('LeaseLost', $this->app->log());
+    }
+
+    public function testAJobWhoseLeaseIsLostHasNotFailedWhateverItsHandlerThrows(): void
+    {
+        $this->does();
+        $code = 'while (!is_file("runtime/lost")) { usleep(1000); } throw new \RuntimeException("late");';
+        $data = var_export(['n' => 1, 'code' => $code], true);
+        $this->app->evaluate("\$queue->push('App\\Does', {$data}); \$queue->push(new App\\Close(2));");
+        $this->start('duly', '--tries=1');
+        $this->app->hear('run 1');
+        $this->queue->cancel($this->queue->peek('reserved')[0]->id);
+        $until = microtime(true) + 2.0; // its lease is one second
+        Server::until(static fn (): bool => microtime(true) > $until, '');
+        $this->app->write('runtime/lost', '');
+        $this->app->hear('ran 2');
+        self::assertCount(0, preg_grep('/^failed/', $this->app->notes()) ?: []);
+        self::assertStringContainsString('LeaseLost', $this->app->log());
+    }
+
+    /** @return iterable<string, array{string}> */
+    public static function listeners(): iterable
+    {
+        yield 'ends the event' => ['false'];
+        yield 'throws' => ['throw new \RuntimeException("mine")'];
+    }
+
+    /** @dataProvider listeners */
+    public function testAListenerThatKeepsAnEventToItselfHidesNoError(string $does): void
+    {
+        $this->does();
+        $event = 'Illuminate\Queue\Events\JobExceptionOccurred::class';
+        $listens = "\$app['events']->listen({$event}, static fn () => {$does});\nreturn \$app;";
+        $this->app->replace('boot.php', 'return $app;', $listens);
+        $data = var_export(['n' => 1, 'code' => 'throw new \DomainException("no");'], true);
+        $this->app->evaluate("\$queue->push('App\\Does', {$data});");
+        $this->start('duly', '--tries=2', '--backoff=3600');
+        Server::until(fn (): bool => $this->queue->counts()->delayed === 1, 'it does not wait');
+        self::assertStringStartsWith('DomainException: no at ', $this->queue->peek('delayed')[0]->error);
+    }
+
     /** A handler whose code is in its data. */
     private function does(): void
     {

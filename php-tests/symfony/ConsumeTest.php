@@ -221,6 +221,18 @@ final class ConsumeTest extends SymfonyTestCase
         $this->server->close();
     }
 
+    public function testNumbersMayBeText(): void
+    {
+        $options = "'lease' => '2', 'timeout' => '60', 'prefetch' => '2', 'concurrency' => '2', 'wait' => '0.5', ";
+        $options .= "'max_lost_runs' => '5'";
+        $this->app->replace('src/Kernel.php', "'default', ['lease' => 2]", "'default', [{$options}]");
+        $this->app->evaluate('$app->send(new Close(1), "kills");');
+        self::assertSame(5, $this->queue->peek('ready')[0]->maxRetries);
+        $this->consume('kills');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+    }
+
     public function testABatchHandlerGetsManyMessagesAtOnce(): void
     {
         $this->app->evaluate('foreach (range(1, 25) as $number) { $app->send(new Line($number), "batches"); }');
@@ -274,6 +286,32 @@ final class ConsumeTest extends SymfonyTestCase
         $work->signal(SIGTERM);
         self::assertSame(0, $work->end());
         self::assertStringNotContainsString('forked', $this->app->log() . $work->said());
+    }
+
+    /** @return iterable<string, array{string, string}> */
+    public static function forks(): iterable
+    {
+        yield 'it comes back' => ['orders', 'fork return'];
+        yield 'it throws, and is to be retried' => ['orders', 'fork throw'];
+        yield 'it throws for the last time' => ['kept', 'fork throw'];
+        yield 'it goes to the failure transport' => ['orders', 'fork fail'];
+    }
+
+    /** @dataProvider forks */
+    public function testAProcessThatComesBackFromAHandlerEndsAndTheMessageIsItsParents(string $on, string $step): void
+    {
+        $this->app->evaluate("\$app->send(new Close(1, ['{$step}']), '{$on}');");
+        $work = $this->consume($on);
+        $this->app->hear('the child ended with 255');
+        $this->app->hear('ran 1');
+        $queue = $this->client->queue($on === 'orders' ? 'default' : $on);
+        Server::until(static fn (): bool => ($queue->counts()->totals['acked'] ?? 0) === 1, 'it is not acked');
+        $counts = $queue->counts();
+        $left = [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed];
+        self::assertSame([0, 0, 0, 0], $left);
+        self::assertSame(0, $this->client->queue('failed')->counts()->ready);
+        self::assertTrue($work->isRunning());
+        self::assertSame(1, substr_count($this->app->log(), 'has forked ends'), $this->app->log());
     }
 
     public function testSigtermEndsAnIdleWorkerSoonAndABusyOneBehindItsMessage(): void

@@ -216,6 +216,34 @@ final class AppTest extends ThinkTestCase
         self::assertSame([2, 2, 2], array_map(static fn ($job): mixed => $job->data(), $this->queue->peek('ready')));
     }
 
+    public function testAFiberThatGoesOnBehindTheEndOfItsTransactionCommitsNoOther(): void
+    {
+        $this->app->evaluate('
+            use think\facade\Db;
+            $insert = fn (int $id) => Db::table("orders")->insert(["id" => $id]);
+            $fiber = new Fiber(fn () => duly()->transaction(function () use ($insert) {
+                $insert(1);
+                Fiber::suspend();
+            }));
+            $fiber->start();
+            Duly\Think\OpenTransactions::end(app(), fn () => "a run");
+            foreach ([fn () => $fiber->resume(), fn () => duly()->afterCommit(fn () => note("pushed"))] as $call) {
+                try {
+                    duly()->transaction(function () use ($insert, $call) {
+                        $insert(2);
+                        $call();
+                        $insert(3);
+                    });
+                } catch (LogicException $error) {
+                    note($error->getMessage());
+                }
+                note(json_encode(Db::table("orders")->column("id")));
+            }
+        ');
+        $refused = 'duly()->transaction(): the run in which it began is over, and all was rolled back';
+        self::assertSame([$refused, '[]', 'pushed', '[2,3]'], $this->app->notes());
+    }
+
     public function testWhatIsToWaitForATransactionThatDulyDoesNotKnowIsRefused(): void
     {
         $this->app->evaluate('

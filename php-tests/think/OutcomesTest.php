@@ -73,6 +73,17 @@ final class OutcomesTest extends ThinkTestCase
     /** @dataProvider decisions */
     public function testAFailureIsStoredThoughTheServerIsAwayForLongerThanACall(string $tries, string $code): void
     {
+        $this->untilTheServerIsBack($tries, $code);
+        $this->untilCounts([0, 0, 0, $tries === '1' ? 1 : 0], $tries === '1' ? 0 : 1);
+        self::assertCount($tries === '1' ? 1 : 2, preg_grep('/^run/', $this->app->notes()) ?: []);
+        $error = str_contains($code, 'markAs') ? 'marked it as failed' : 'DomainException: no at ';
+        $tries === '1' && self::assertStringContainsString($error, $this->errors()[0]);
+        $this->server->close();
+    }
+
+    /** Runs a job whose code meets a server that is away. */
+    private function untilTheServerIsBack(string $tries, string $code): void
+    {
         $this->useServerThatKeepsData();
         $client = "'client' => ['deadline' => 1, 'commandTimeout' => 1], 'url'";
         $this->app->replace('config/duly.php', "'url'", $client);
@@ -84,10 +95,6 @@ final class OutcomesTest extends ThinkTestCase
         $until = microtime(true) + 6.0; // longer than two calls
         Server::until(static fn (): bool => microtime(true) > $until, '');
         $this->server->signal(SIGCONT);
-        $this->untilCounts([0, 0, 0, $tries === '1' ? 1 : 0], $tries === '1' ? 0 : 1);
-        self::assertCount($tries === '1' ? 1 : 2, preg_grep('/^run/', $this->app->notes()) ?: []);
-        $tries === '1' && self::assertStringStartsWith('DomainException: no at ', $this->errors()[0]);
-        $this->server->close();
     }
 
     /** @return array<string, array{string, string}> */
@@ -98,7 +105,17 @@ final class OutcomesTest extends ThinkTestCase
             'for good' => ['1', 'throw new \DomainException("no");'],
             'to run again' => ['0', $again . 'throw new \DomainException("no");'],
             'a release' => ['0', $again . '$job->release();'],
+            'what is marked' => ['1', '$job->markAsFailed();'],
         ];
+    }
+
+    public function testAReleaseIsNoFailureThoughTheServerIsAwayForLongerThanACall(): void
+    {
+        $released = '$job->reserved->returns > 0 ? $job->delete() : throw new \Duly\Release();';
+        $this->untilTheServerIsBack('1', $released);
+        $this->untilCounts([0, 0, 0, 0], 1);
+        self::assertSame(['run 1 attempt 1', 'stop', 'run 1 attempt 1', 'stop'], $this->app->notes());
+        $this->server->close();
     }
 
     /** @dataProvider bothWorkers */
@@ -142,7 +159,7 @@ final class OutcomesTest extends ThinkTestCase
             $this->start('queue:work', '--timeout=1')->end();
         }
         $this->untilCounts([0, 0, 0, 1], 0);
-        self::assertCount($maxRetries + 1, $this->app->notes());
+        self::assertCount($maxRetries + 1, preg_grep('/^run/', $this->app->notes()) ?: []);
         self::assertMatchesRegularExpression('/the process ended|ran longer/', $this->errors()[0]);
     }
 
@@ -239,11 +256,207 @@ final class OutcomesTest extends ThinkTestCase
         $this->push(1, 'throw new \DomainException("no");');
         $this->start('duly:work', '--tries=1');
         $this->untilCounts([0, 0, 0, 1], 0);
-        Server::until(fn (): bool => str_contains($this->app->log(), ']no'), 'it is not reported');
+        Server::until(fn (): bool => str_contains($this->app->log(), "]no\n"), 'it is not reported');
         self::assertMatchesRegularExpression('/behind the failure of job .*: RuntimeException at /', $this->app->log());
         self::assertStringContainsString(']no table', $this->app->log());
         self::assertMatchesRegularExpression('/job .* failed for good: DomainException at /', $this->app->log());
         self::assertStringStartsWith('DomainException: no at ', $this->errors()[0]);
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testATransactionOfAFiberThatOutlivesItsRunTouchesNoLaterJob(string $command): void
+    {
+        $this->push(1, '
+            $GLOBALS["fiber"] = new \Fiber(fn () => duly()->transaction(function () {
+                duly()->afterCommit(fn () => note("wrong"));
+                \think\facade\Db::table("orders")->insert(["id" => 1]);
+                \Fiber::suspend();
+            }));
+            $GLOBALS["fiber"]->start();
+        ');
+        $this->push(2, '
+            duly()->afterCommit(fn () => note("called at once"));
+            \think\facade\Queue::connection("late")->push("Does", ["n" => 9]);
+            $job->delete();
+        ');
+        $this->push(3, '
+            \think\facade\Db::transaction(function () {
+                \think\facade\Db::table("orders")->insert(["id" => 3]);
+                $GLOBALS["fiber"] = null;
+                \think\facade\Db::table("orders")->insert(["id" => 4]);
+            });
+            $job->delete();
+        ');
+        $this->start($command, '--tries=1');
+        $this->untilCounts([0, 0, 0, 1], 2);
+        self::assertContains('called at once', $this->app->notes());
+        self::assertNotContains('wrong', $this->app->notes());
+        self::assertSame(1, $this->client->queue('late')->counts()->ready);
+        $ids = $this->app->evaluate('echo json_encode(think\facade\Db::table("orders")->order("id")->column("id"));');
+        self::assertSame('[3,4]', $ids);
+    }
+
+    /** @dataProvider interruptions */
+    public function testAJobThatIsInterruptedHasNotFailedWhateverItsHandlerThrows(string $throws): void
+    {
+        $this->push(1, 'if (is_file("runtime/again")) { $job->delete(); return; } touch("runtime/again");
+            try { while (true) { usleep(1000); } } catch (\Throwable $e) { ' . $throws . ' }');
+        $work = $this->start('duly:work', '--tries=1', '--grace=0');
+        $this->app->hear('run 1');
+        $work->signal(SIGTERM);
+        $work->end();
+        self::assertSame(['run 1 attempt 1'], $this->app->notes());
+        self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        $this->start('duly:work', '--tries=1');
+        $this->untilCounts([0, 0, 0, 0], 1);
+        self::assertSame(['run 1 attempt 1', 'run 1 attempt 1'], $this->app->notes());
+    }
+
+    /** @return array<string, array{string}> */
+    public static function interruptions(): array
+    {
+        return [
+            'the interruption' => ['throw $e;'],
+            'one that it has caused' => ['throw new \RuntimeException("x", 0, $e);'],
+            'another one' => ['throw new \RuntimeException("x");'],
+        ];
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAJobWhoseLeaseIsLostHasNotFailedWhateverItsHandlerThrows(string $command): void
+    {
+        $this->push(1, 'while (!is_file("runtime/lost")) { usleep(1000); } throw new \RuntimeException("late");');
+        $this->push(2, '$job->delete();');
+        $work = $this->start($command, '--tries=1');
+        $this->app->hear('run 1');
+        $this->queue->cancel($this->queue->peek('reserved')[0]->id);
+        $until = microtime(true) + 2.0; // its lease is one second
+        Server::until(static fn (): bool => microtime(true) > $until, '');
+        $this->app->write('runtime/lost', '');
+        $this->app->hear('run 2');
+        $this->untilCounts([0, 0, 0, 0], 1);
+        self::assertTrue($work->isRunning());
+        self::assertCount(0, preg_grep('/^failed/', $this->app->notes()) ?: []);
+        self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+    }
+
+    /** @dataProvider ownFailures */
+    public function testAFailureOfAJobOfAnotherProgramIsToldOnceWhoeverHasSaidIt(string $code, string $failed): void
+    {
+        $this->queue->push(['n' => 9], name: 'handles');
+        $other = $this->queue->reserve(lease: 60);
+        $data = ['n' => 1, 'code' => $code, 'failed' => $failed];
+        $this->queue->push($data, name: 'typed', maxRetries: 0);
+        $this->start('duly:work', '--processes=1');
+        $this->untilCounts([0, 0, 1, 1], 0);
+        self::assertStringStartsWith('DomainException: no at ', $this->errors()[0]);
+        // `failed()` is called in the order of the failures: when it was called for this one, no earlier one comes.
+        $other->fail('elsewhere', final: true);
+        $this->app->hear('failed 9');
+        $notes = ['run 1 attempt 1', 'failed 1 DomainException', 'failed 9 Duly\Exception\JobFailedException'];
+        self::assertSame($notes, $this->app->notes());
+        self::assertSame(1, preg_match_all('/job .* failed for good: DomainException at /', $this->app->log()));
+        self::assertStringNotContainsString('lease is lost', $this->app->log());
+    }
+
+    /** @return array<string, array{string, string}> */
+    public static function ownFailures(): array
+    {
+        $fails = '$job->failed(new \DomainException("no"));';
+        return [
+            'by its handler' => [$fails, ''],
+            'by its handler, which deletes it, too' => ["{$fails} \$job->delete();", ''],
+            'by its handler, which releases it, too' => ["{$fails} \$job->release();", ''],
+            'by its handler, which throws, too' => ["{$fails} throw new \RuntimeException('x');", ''],
+            'by what it throws, and failed() ends the process' => ['throw new \DomainException("no");', 'exit(4);'],
+            'by its handler, and failed() ends the process' => [$fails, 'exit(4);'],
+        ];
+    }
+
+    /** @dataProvider lastEnds */
+    public function testTheLastRunOfAJobOfAnotherProgramMayEndItsProcessAndItsFailureIsTold(string $code): void
+    {
+        $begins = '\think\facade\Db::startTrans();';
+        $failed = '\think\facade\Db::table("orders")->insert(["id" => 1]);';
+        $data = ['n' => 1, 'code' => $begins . $code, 'failed' => $failed];
+        $this->queue->push($data, name: 'handles', maxRetries: 0);
+        $this->start('queue:work', '--timeout=1')->end();
+        $this->untilCounts([0, 0, 0, 1], 0);
+        self::assertSame(['run 1 attempt 1', 'failed 1 RuntimeException'], $this->app->notes());
+        $line = '/job .* failed for good: (the process ended|it ran longer)/';
+        self::assertMatchesRegularExpression($line, $this->app->log());
+        $rows = 'echo count(app("queue.failer")->all()), think\facade\Db::table("orders")->count();';
+        self::assertSame('11', $this->app->evaluate($rows));
+    }
+
+    /** @return array<string, array{string}> */
+    public static function lastEnds(): array
+    {
+        $full = 'ini_set("memory_limit", "64M"); while (true) { $data[] = str_repeat("x", 1 << 20); }';
+        return ['exit' => ['exit(3);'], 'all memory' => [$full], 'the alarm' => ['while (true) { usleep(1000); }']];
+    }
+
+    public function testFailedOfAJobOfAnotherProgramIsCalledOnceThoughItsHandlerEndsTheProcess(): void
+    {
+        $this->queue->push(['n' => 9], name: 'handles');
+        $other = $this->queue->reserve(lease: 60);
+        $this->queue->push(['n' => 1, 'code' => 'exit(3);'], name: 'typed', maxRetries: 0);
+        $this->start('duly:work');
+        $this->untilCounts([0, 0, 1, 1], 0);
+        $other->fail('elsewhere', final: true);
+        $this->app->hear('failed 9');
+        $notes = ['run 1 attempt 1', 'failed 1 RuntimeException', 'failed 9 Duly\Exception\JobFailedException'];
+        self::assertSame($notes, $this->app->notes());
+    }
+
+    public function testWhatIsDecidedOfAFailureStaysIfItsMessageIsNoText(): void
+    {
+        $thrown = 'new class extends \Exception { protected $message = ["a"]; }';
+        $this->push(1, "throw {$thrown};");
+        $data = ['n' => 2, 'code' => "throw new \\Duly\\Fail('no', {$thrown});"];
+        $this->queue->push($data, name: 'handles', maxRetries: 3, retry: \Duly\RetryPolicy::fixed(0));
+        $this->push(3, "throw {$thrown};");
+        $this->start('duly:work', '--tries=1');
+        $this->untilCounts([0, 0, 0, 3], 0);
+        self::assertSame(
+            ['run 1 attempt 1', 'run 2 attempt 1', 'run 3 attempt 1'],
+            array_values(preg_grep('/^run/', $this->app->notes()) ?: []),
+        );
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testAListenerThatKeepsAnEventToItselfHidesNoError(string $command): void
+    {
+        foreach (['false', 'throw new \RuntimeException("mine")'] as $n => $does) {
+            $this->app->write('app/event.php', "<?php
+                return ['listen' => ['think\\queue\\event\\JobExceptionOccurred' => [fn () => {$does}]]];
+            ");
+            $this->push($n, 'throw new \DomainException("no");');
+            $work = $this->start($command, '--delay=3600');
+            $this->untilCounts([0, $n + 1, 0, 0], 0);
+            self::assertStringStartsWith('DomainException: no at ', (string) $this->queue->peek('delayed')[$n]->error);
+            $work->kill();
+        }
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testARetryOfAJobOfAnotherProgramWaitsAsItSays(string $command): void
+    {
+        $policy = \Duly\RetryPolicy::fixed(3600);
+        $codes = ['new \Duly\Retry(after: 0)', 'new \Duly\Retry(after: 60)', 'new \Duly\Retry()'];
+        foreach ($codes as $n => $code) {
+            $data = ['n' => $n, 'code' => "if (\$job->attempts() === 1) { throw {$code}; } \$job->delete();"];
+            $this->queue->push($data, name: 'typed', maxRetries: 1, retry: $policy);
+        }
+        $data = ['n' => 3, 'code' => 'throw new \Duly\Retry(after: 60);'];
+        $this->queue->push($data, name: 'typed', maxRetries: 0);
+        $this->start($command);
+        $this->untilCounts([0, 2, 0, 1], 1);
+        $minutes = static fn (\Duly\JobView $job): int => (int) round(($job->at - microtime(true)) / 60);
+        $due = array_map($minutes, $this->queue->peek('delayed'));
+        sort($due);
+        self::assertSame([1, 60], $due);
+        self::assertStringNotContainsString('does not take', $this->app->log());
     }
 
     /** @dataProvider bothWorkers */

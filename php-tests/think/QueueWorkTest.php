@@ -86,6 +86,16 @@ final class QueueWorkTest extends ThinkTestCase
         }
     }
 
+    public function testNumbersOfAConnectionMayBeText(): void
+    {
+        $text = "'lease' => '1', 'timeout' => '60', 'prefetch' => '2', 'block_for' => '0.1', 'retry_after' => '0.2'";
+        $this->app->replace('config/queue.php', "'lease' => 1, 'retry_after' => 0.2", $text);
+        $this->app->evaluate('think\facade\Queue::push("Close", ["order" => 1]);');
+        $this->start('queue:work', '--timeout=0');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+    }
+
     public function testADelayThatIsOverIsNone(): void
     {
         $this->app->evaluate('

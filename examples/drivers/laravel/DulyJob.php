@@ -78,6 +78,9 @@ final class DulyJob extends Job implements JobContract
         $this->isRunning = true;
         try {
             parent::fire();
+        } catch (\Throwable $thrown) {
+            $this->thrown = $thrown; // a listener may keep Laravel's event from us
+            throw $thrown;
         } finally {
             $this->isRunning = false;
             $this->endIfForked();
@@ -103,22 +106,26 @@ final class DulyJob extends Job implements JobContract
         parent::delete();
     }
 
-    /** @param \DateTimeInterface|\DateInterval|int|float $delay */
+    /** @param \DateTimeInterface|\DateInterval|int|float|string $delay */
     public function release($delay = 0): void
     {
-        $seconds = is_numeric($delay) ? $delay : $this->secondsUntil($delay);
+        $seconds = is_numeric($delay) ? +$delay : $this->secondsUntil($delay);
         $this->failFor($this->thrown ?? 'it was released', max(0, $seconds));
         parent::release($delay);
     }
 
-    /** @param ?\Throwable $e */
+    /**
+     * Also called by Laravel's alarm in the middle of a run, which must get to the end of the process.
+     *
+     * @param ?\Throwable $e
+     */
     public function fail($e = null): void
     {
-        if ($this->isLost || $this->reserved->settled && !$this->isRunning) {
+        if ($this->isLost || $this->reserved->settled) {
             $this->markAsFailed(); // for the worker. It is over, or runs elsewhere, so its `failed` is not called
-            return;
-        }
-        parent::fail($e);
+        } elseif ($this->reserved->interrupted === null) {
+            parent::fail($e);
+        } // or else it is another one's, and what Laravel says of it next is refused
     }
 
     public function isDeleted(): bool

@@ -39,6 +39,11 @@ final class DulyQueue extends Queue implements QueueContract
     /** @param array<string, mixed> $settings of the connection in `config/queue.php` */
     public function __construct(private Client $client, private array $settings)
     {
+        foreach (['lease', 'timeout', 'prefetch', 'block_for', 'retry_after'] as $name) {
+            if (is_numeric($settings[$name] ?? null)) {
+                $this->settings[$name] = +$settings[$name]; // `env()` gives text
+            }
+        }
         $this->dispatchAfterCommit = $settings['after_commit'] ?? false;
     }
 

@@ -12,8 +12,11 @@ final class DulyReceivedStamp implements NonSendableStampInterface
 {
     /** Whether the message was sent on: to be retried, or to the failure transport. */
     public bool $isHandedOn = false;
+    /** The process whose message it is. */
+    public readonly int $owner;
 
     public function __construct(public readonly Job $job)
     {
+        $this->owner = (int) getmypid();
     }
 }

@@ -55,12 +55,18 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
         private array $options,
         private ?LoggerInterface $logger = null,
     ) {
+        foreach (['lease', 'timeout', 'prefetch', 'concurrency', 'wait', 'max_lost_runs'] as $name) {
+            if (is_numeric($options[$name] ?? null)) {
+                $this->options[$name] = +$options[$name]; // what comes from the environment is text
+            }
+        }
         $this->queue = $client->queue($options['queue']);
     }
 
     public function send(Envelope $envelope): Envelope
     {
         $received = $envelope->last(DulyReceivedStamp::class);
+        $received === null || $this->endIfForked($received->owner); // its parent's to retry
         $delay = $envelope->last(DelayStamp::class)?->getDelay() ?? 0;
         $name = $envelope->getMessage()::class;
         $options = [
@@ -166,8 +172,19 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
 
     private function jobOf(Envelope $envelope): Job
     {
-        return $envelope->last(DulyReceivedStamp::class)?->job
+        $received = $envelope->last(DulyReceivedStamp::class)
             ?? throw new LogicException('this message was not received from duly');
+        $this->endIfForked($received->owner);
+        return $received->job;
+    }
+
+    /** A process that a handler has forked, and that comes back from it: the messages are its parent's. */
+    private function endIfForked(int $owner): void
+    {
+        if ($owner !== getmypid()) {
+            $this->logger?->error('duly: a process that a handler has forked ends: it came back from it');
+            exit(self::UNCAUGHT);
+        }
     }
 
     private function settle(Job $job, \Closure $call): void
@@ -183,10 +200,7 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
 
     private function consumer(): Consumer
     {
-        if ($this->consumer !== null && $this->owner !== getmypid()) {
-            $this->logger?->error('duly: a process that a handler has forked ends: it came back from it');
-            exit(self::UNCAUGHT);
-        }
+        $this->consumer === null || $this->endIfForked($this->owner);
         if ($this->consumer === null) {
             $known = ['lease' => 0, 'timeout' => 0, 'prefetch' => 0, 'concurrency' => 0];
             $settings = array_intersect_key($this->options, $known);

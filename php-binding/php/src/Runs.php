@@ -230,14 +230,15 @@ final class Runs
     }
 
     /**
-     * Notes a failure; what is refused of it makes it a plain one, of an exception that cannot be read at last without
-     * its message. Gives the wait for the next run.
+     * Notes a failure; what is refused of it makes it a plain one. An exception that cannot be read goes without its
+     * message, and the rest stays. Gives the wait for the next run.
      *
      * @param array<string, mixed> $failure the arguments of `Job::fail`
      */
     public function note(WorkerEngine $engine, Job $job, \Throwable $thrown, array $failure): ?float
     {
-        foreach ([$failure, ['error' => $thrown]] as $given) {
+        $text = ['error' => Failures::location($thrown)];
+        foreach ([$failure, ['error' => $thrown], $text + $failure] as $given) {
             try {
                 return $engine->fail(...$given);
             } catch (LeaseLostException $lost) {
@@ -251,7 +252,7 @@ final class Runs
                 $this->hooks->letGo($error, $job, 'an exception');
             }
         }
-        return $engine->fail(Failures::location($thrown));
+        return $engine->fail(...$text);
     }
 
     /** @param array<string, mixed> $failure the arguments of `Job::fail` */
@@ -289,6 +290,11 @@ final class Runs
     {
         $text = Failures::job($job) . ' was settled by a hook behind its failure: ' . Failures::reason($thrown);
         $this->hooks->log('warning', $text, $job, $thrown);
+    }
+
+    public function isInterrupted(): bool
+    {
+        return $this->engine?->interruption() !== null;
     }
 
     /** The engine's signal, which may also come a moment too late. */

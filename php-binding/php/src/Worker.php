@@ -297,6 +297,27 @@ final class Worker
     }
 
     /**
+     * Whether the running job is settled by the engine, whatever its handler throws: it goes back, or is another one's.
+     *
+     * @internal for `Duly\Think`
+     */
+    public function isInterrupted(): bool
+    {
+        return $this->runs->isInterrupted();
+    }
+
+    /**
+     * Why the running job has failed, should the process end before its run does.
+     *
+     * @internal for `Duly\Think`
+     * @param array<string, mixed> $options further arguments of `Job::fail`
+     */
+    public function fails(\Throwable $why, array $options): void
+    {
+        $this->runs->run->failure = [$why, ['error' => $why] + $options];
+    }
+
+    /**
      * Whether a worker runs in this process.
      *
      * @internal for `duly-worker`

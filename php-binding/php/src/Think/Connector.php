@@ -46,6 +46,11 @@ final class Connector extends \think\queue\Connector
     /** @param array<string, mixed> $settings */
     public function __construct(private array $settings)
     {
+        foreach (['lease', 'timeout', 'prefetch'] as $name) {
+            if (is_numeric($settings[$name] ?? null)) {
+                $this->settings[$name] = +$settings[$name]; // `env()` gives text
+            }
+        }
     }
 
     /** @param array<string, mixed>|null $config */
@@ -330,16 +335,16 @@ final class Connector extends \think\queue\Connector
     {
         $job = $this->current;
         $this->current = null;
+        $isLast = false;
         try {
             try {
-                if ($job?->endsWithProcess() === false) {
-                    // It is not given back like one that nobody has run: it may end the next process, too.
-                    $job->failFor($why, 0.0);
-                }
+                // It is not given back like one that nobody has run: it may end the next process, too.
+                $isLast = $job?->endsWithProcess() === false && $job->failFor($why);
             } catch (LeaseLostException) {
                 // It runs elsewhere, or its time was over for duly, too.
             }
             $this->consumer?->close(self::FAREWELL_S); // it may still have to say so
+            $isLast && $job->failedWithProcess($why);
         } catch (\Throwable $error) {
             $this->app->log->record("duly: the worker ends: {$error->getMessage()}", 'error');
         }

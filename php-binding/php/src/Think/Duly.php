@@ -22,7 +22,7 @@ final class Duly
 
     public function __construct(private App $app)
     {
-        $this->transactions = new Transactions($app);
+        $this->transactions = $app->make(Transactions::class);
     }
 
     /** @param list<mixed>|array<string, mixed> $arguments */

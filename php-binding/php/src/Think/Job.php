@@ -6,15 +6,16 @@ namespace Duly\Think;
 
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
-use Duly\Exception\JobInterruptedException;
 use Duly\Exception\LeaseLostException;
 use Duly\Fail;
 use Duly\Failures;
 use Duly\Release;
 use Duly\Retry;
+use Duly\Worker;
 use think\App;
 use think\exception\Handle;
 use think\helper\Arr;
+use think\queue\event\JobFailed;
 
 /**
  * A job of duly as handlers of think-queue know it: `fire(Job $job, $data)`.
@@ -24,7 +25,7 @@ use think\helper\Arr;
  */
 final class Job extends \think\queue\Job
 {
-    /** Why the job is released, if its handler threw. */
+    /** What its handler threw. */
     private ?\Throwable $thrown = null;
     /** Whether its handler wants no other run. */
     private bool $isFinal = false;
@@ -32,12 +33,12 @@ final class Job extends \think\queue\Job
     private float $after = 0.0;
     /** Whether another worker may run it: nothing more can be said of it here. */
     private bool $isLost = false;
-    /** Whether its worker has interrupted it: what becomes of it is decided, as if the process had been killed. */
-    private bool $isInterrupted = false;
     /** Whether its handler, or what that has for a failure, runs just now. */
     private bool $isRunning = false;
     /** Whether it was deleted within a transaction: the end of its run decides whether that holds. */
     private bool $isDoneAtEnd = false;
+    /** What its handler has thrown to run again, and what its worker has not stored yet. */
+    private Release|Retry|null $wish = null;
     /** Why it fails for good, as soon as think-queue has said that. */
     private ?\Throwable $failure = null;
     /** The process whose job it is. */
@@ -54,13 +55,13 @@ final class Job extends \think\queue\Job
     /**
      * @param \Duly\Job $reserved what duly has reserved
      * @param string $connection the connection of `config/queue.php`
-     * @param bool $isOfWorker whether a worker of duly runs it, which stores what becomes of a run that threw
+     * @param ?Worker $worker of duly that runs it, and stores what becomes of a run that threw, also behind an outage
      */
     public function __construct(
         App $app,
         public readonly \Duly\Job $reserved,
         string $connection,
-        private bool $isOfWorker = false,
+        private ?Worker $worker = null,
     ) {
         $this->app = $app;
         $this->connection = $connection;
@@ -120,7 +121,7 @@ final class Job extends \think\queue\Job
             parent::failed($e);
         } catch (\Throwable $thrown) {
             // The worker of think-queue reports only what the hook has thrown.
-            $this->isOfWorker || $this->app->make(Handle::class)->report($e);
+            $this->worker !== null || $this->app->make(Handle::class)->report($e);
             throw $thrown;
         } finally {
             $this->isRunning = $wasRunning;
@@ -128,13 +129,13 @@ final class Job extends \think\queue\Job
             // Or think-queue's row of the failure would be rolled back with what the hook left open.
             $this->endTransactions();
             $this->markAsFailed();
-            $this->isOfWorker && !$wasRunning || $this->fail();
+            $this->worker !== null || $this->fail();
         }
     }
 
     /**
      * The job runs again, which counts as an attempt. It takes the place of a `delete()` within a transaction: that may
-     * have been rolled back, and nobody says so.
+     * have been rolled back, and nobody says so. Behind `failed()` the job has failed.
      *
      * @param int|float|string|\DateTimeInterface|\DateInterval $delay seconds, or when
      */
@@ -142,9 +143,9 @@ final class Job extends \think\queue\Job
     {
         $this->isDoneAtEnd = false;
         $this->after = Delay::seconds($delay);
-        if ($this->thrown === null && !$this->isInterrupted) {
+        if ($this->thrown === null && $this->failure === null && !$this->isInterrupted()) {
             $this->again('it was released by its handler', $this->after);
-        } elseif (!$this->isOfWorker) {
+        } elseif ($this->worker === null) {
             $this->fail();
         }
         parent::release();
@@ -156,11 +157,14 @@ final class Job extends \think\queue\Job
         $this->store(fn () => $this->reserved->release($after, $why, counted: true));
     }
 
-    /** Its run has failed; at 0, a job that another program pushed waits as its policy says. */
-    public function failFor(string|\Throwable $why, float $after): void
+    /**
+     * Its run has failed. Without a time the job runs again at once, or, if another program pushed it, when its policy
+     * says. Gives whether none of its runs is left.
+     */
+    public function failFor(string|\Throwable $why, int|float|null $after = null): bool
     {
         $options = $this->retry($after);
-        $this->store(fn () => $this->reserved->fail($why, ...$options));
+        return $this->store(fn () => $this->reserved->fail($why, ...$options)) === null;
     }
 
     /** Stores that its run has failed, as think-queue has decided. */
@@ -189,32 +193,36 @@ final class Job extends \think\queue\Job
      */
     public function outcome(): array
     {
-        return $this->hasFailed() ? ['final' => true] : $this->retry($this->after);
+        return match (true) {
+            $this->hasFailed() => ['final' => true, 'retryAfter' => null], // as a `Duly\Retry` has one
+            $this->wish instanceof Retry => $this->retry($this->wish->after),
+            default => $this->retry($this->after > 0.0 ? $this->after : null),
+        };
     }
 
     /** Why its run has failed: what its handler threw, also if the hook for that threw something else. */
     public function why(): ?\Throwable
     {
-        return $this->failure ?? $this->thrown;
+        return $this->failure ?? $this->wish ?? $this->thrown;
     }
 
     /** @return array<string, mixed> */
-    private function retry(float $after): array
+    private function retry(int|float|null $after): array
     {
         $job = $this->reserved;
         if (!$this->isOfThinkQueue) {
-            return $after > 0.0 ? ['retryAfter' => $after] : []; // it says itself how many retries it has
+            return $after === null ? [] : ['retryAfter' => $after]; // it says itself how many retries it has
         }
         // think-queue has counted already, and wants another run.
         $more = $job->attempts < $job->maxRetries ? [] : ['maxRetries' => $job->attempts + 1];
-        return ['retryAfter' => $after] + $more;
+        return ['retryAfter' => $after ?? 0] + $more;
     }
 
     /** @param \Closure(): mixed $call */
-    private function store(\Closure $call): void
+    private function store(\Closure $call): mixed
     {
         try {
-            $call();
+            return $call();
         } catch (LeaseLostException $lost) {
             $this->isLost = !$this->reserved->settled;
             throw $lost;
@@ -246,6 +254,16 @@ final class Job extends \think\queue\Job
      */
     public function fire(): void
     {
+        try {
+            $this->run();
+        } catch (\Throwable $thrown) {
+            $this->thrown = $thrown; // a listener of the application may keep think-queue's event from us
+            throw $thrown;
+        }
+    }
+
+    private function run(): void
+    {
         $hasReturned = $leftOpen = false;
         $this->isRunning = true;
         try {
@@ -259,21 +277,16 @@ final class Job extends \think\queue\Job
                 $this->isDeletedOrReleased() || $this->delete();
             }
             $hasReturned = true;
-        } catch (Release $release) {
-            $this->store(fn () => $this->reserved->release($release->after, $release->reason));
-            parent::release();
-        } catch (Retry $retry) {
-            if (!$this->isOfThinkQueue && $this->reserved->attempts >= $this->reserved->maxRetries) {
-                throw $retry; // none is left: think-queue fails it
+        } catch (Release | Retry $wish) {
+            $isLast = !$this->isOfThinkQueue && $this->reserved->attempts >= $this->reserved->maxRetries;
+            if ($isLast && $wish instanceof Retry) {
+                throw $wish; // think-queue fails it
             }
-            $this->failFor($retry, (float) ($retry->after ?? 0));
+            $this->worker === null ? $this->grant($wish) : $this->wish = $wish;
             parent::release();
         } catch (Fail $fail) {
             $this->isFinal = true;
             throw $fail;
-        } catch (JobInterruptedException $interrupted) {
-            $this->isInterrupted = true;
-            throw $interrupted;
         } finally {
             $this->isRunning = false;
             $this->isForked() && $this->endForked();
@@ -284,6 +297,19 @@ final class Job extends \think\queue\Job
         if ($leftOpen && $hasReturned && !$this->reserved->settled) {
             throw new \LogicException('the handler has left a transaction open, which is rolled back');
         }
+    }
+
+    private function grant(Release|Retry $wish): void
+    {
+        $wish instanceof Retry
+            ? $this->failFor($wish, $wish->after)
+            : $this->store(fn () => $this->reserved->release($wish->after, $wish->reason));
+    }
+
+    /** @internal of `Duly\Think` */
+    public function wish(): Release|Retry|null
+    {
+        return $this->wish;
     }
 
     /**
@@ -298,9 +324,27 @@ final class Job extends \think\queue\Job
         $this->decide(!OpenTransactions::areThere($this->app));
         if ($this->failure !== null && $this->isUnsettled()) {
             $this->markAsFailed();
-            $this->fail();
+            $this->worker !== null || $this->fail();
+        } elseif ($this->wish !== null && $this->isUnsettled()) {
+            $this->grant($this->wish);
         }
         return !$this->isUnsettled();
+    }
+
+    /** Its last run has ended its process: says so as think-queue says it of a job that has failed. */
+    public function failedWithProcess(string $why): void
+    {
+        $this->app->log->record('duly: ' . Failures::job($this->reserved) . " failed for good: {$why}", 'error');
+        $this->isRunning = false;
+        $this->endTransactions();
+        $this->markAsFailed();
+        $error = new \RuntimeException($why);
+        try {
+            parent::failed($error);
+        } finally {
+            $this->endTransactions();
+            $this->app->event->trigger(new JobFailed($this->connection, $this, $error));
+        }
     }
 
     /**
@@ -367,7 +411,13 @@ final class Job extends \think\queue\Job
     /** Whether nothing is left to say of it, whatever its handler throws. */
     private function isOver(): bool
     {
-        return $this->isInterrupted || $this->isLost || $this->reserved->settled;
+        return $this->isLost || $this->wish !== null || $this->reserved->settled || $this->isInterrupted();
+    }
+
+    /** Whether duly has decided what becomes of it, as if the process had been killed: its handler may throw anything. */
+    private function isInterrupted(): bool
+    {
+        return $this->worker?->isInterrupted() ?? $this->reserved->interrupted !== null;
     }
 
     /** @return int|null */

@@ -22,8 +22,8 @@ final class Jobs
     private RestartOn $restartOn;
     /** The job of think-queue that runs. */
     private ?Job $current = null;
-    /** The last one that threw. */
-    private ?Job $thrown = null;
+    /** The last one whose run failed. */
+    private ?Job $failed = null;
     /** The last job that went to `failed`. */
     private ?\Duly\Job $hasFailed = null;
     /** This process; in one that a handler forks, nothing is done to what they share. */
@@ -103,7 +103,7 @@ final class Jobs
     {
         $this->hasFailed = $job;
         $data = $job->data();
-        if ($this->thrown?->reserved === $job || Payload::isOf($data, $job) || $job->name === null) {
+        if ($this->failed?->reserved === $job || Payload::isOf($data, $job) || $job->name === null) {
             return; // think-queue has called it
         }
         [$class] = HandlerNames::resolve($this->app, $job->name);
@@ -137,8 +137,13 @@ final class Jobs
     /** The process ends, perhaps in the middle of a run: what the job cannot say itself, the worker decides. */
     private function endWithProcess(): void
     {
+        $job = $this->current;
         try {
-            $this->current?->endsWithProcess();
+            $why = $job?->endsWithProcess() === false && $job->hasFailed() ? $job->why() : null;
+            if ($why !== null) {
+                $this->failed = $job;
+                $this->worker->fails($why, $job->outcome());
+            }
         } catch (\Throwable) {
             // Its lease is lost, or the server is away: the worker says so.
         }
@@ -146,7 +151,7 @@ final class Jobs
 
     private function runOfThinkQueue(\Duly\Job $reserved): void
     {
-        $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly', isOfWorker: true);
+        $job = new Job($this->app, $reserved, $this->settings['connection'] ?? 'duly', $this->worker);
         $this->current = $job;
         try {
             ['tries' => $tries, 'delay' => $delay] = $this->settings + ['tries' => 0, 'delay' => 0];
@@ -157,8 +162,11 @@ final class Jobs
                     throw $error;
                 }
             }
+            if ($this->worker->isInterrupted()) {
+                throw $thrown;
+            }
             $this->endIfNecessary($thrown);
-            $this->thrown = $job;
+            $this->failed = $job;
             $why = $job->why() ?? $thrown;
             if ($why !== $thrown) { // by `failed()`, or a listener
                 $text = 'behind the failure of ' . Failures::job($reserved) . ': ' . Failures::location($thrown);
@@ -171,6 +179,11 @@ final class Jobs
         } finally {
             $this->current = null;
         }
+        $isFailed = $job->hasFailed() && $job->isUnsettled();
+        if ($isFailed || $job->wish() !== null) {
+            $this->failed = $job;
+            throw $job->why() ?? new \LogicException('its handler has marked it as failed');
+        }
         Unsettled::settle($this->app, $job, $this->settings);
     }
 
@@ -181,7 +194,7 @@ final class Jobs
      */
     public function outcome(\Duly\Job $job): array
     {
-        return $this->thrown?->reserved === $job ? $this->thrown->outcome() : [];
+        return $this->failed?->reserved === $job ? $this->failed->outcome() : [];
     }
 
     private function queueWorker(): \think\queue\Worker

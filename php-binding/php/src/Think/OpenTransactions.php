@@ -33,6 +33,7 @@ final class OpenTransactions
             }
             $connection->close(); // and think-orm counts its transactions anew
         }
+        $app->exists(Transactions::class) && $app->make(Transactions::class)->forget();
         return $open !== [];
     }
 

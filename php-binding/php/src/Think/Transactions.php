@@ -19,6 +19,8 @@ final class Transactions
 {
     /** @var array<int, array{object, list<callable(): mixed>}> those that are open, of any database, and what waits for each */
     private array $open = [];
+    /** The number of the last one that began. */
+    private int $last = 0;
 
     public function __construct(private App $app)
     {
@@ -27,6 +29,12 @@ final class Transactions
     public function isOpen(): bool
     {
         return $this->open !== [];
+    }
+
+    /** All were rolled back: a Fiber that is suspended in one may outlive its run, and is to touch no later one. */
+    public function forget(): void
+    {
+        $this->open = [];
     }
 
     /** @param callable(): mixed $call */
@@ -49,13 +57,17 @@ final class Transactions
     {
         $database = $this->app->db->connect($connection);
         $this->refuseOthers($database);
-        $this->open[] = [$database, []];
-        $ours = array_key_last($this->open);
+        $ours = ++$this->last;
+        $this->open[$ours] = [$database, []];
         $depth = count($this->of($database));
         $isOver = false;
         try {
-            $result = $database->transaction(function (mixed ...$given) use ($run, $database): mixed {
+            $result = $database->transaction(function (mixed ...$given) use ($run, $database, $ours): mixed {
                 $result = $run(...$given);
+                if (!isset($this->open[$ours])) {
+                    $text = 'the run in which it began is over, and all was rolled back';
+                    throw new \LogicException("duly()->transaction(): {$text}");
+                }
                 $this->refuseAnEnd($database);
                 return $result;
             });
@@ -65,9 +77,10 @@ final class Transactions
             $isOver = true; // think-orm has rolled it back
             throw $thrown;
         } finally {
+            $isOpen = isset($this->open[$ours]);
             unset($this->open[$ours]);
             // In a Fiber that is destroyed nothing is caught: neither here nor in think-orm.
-            $isOver || self::rollBack($database, $depth);
+            $isOver || !$isOpen || self::rollBack($database, $depth);
         }
         $around = $this->of($database);
         $outer = array_key_last($around);

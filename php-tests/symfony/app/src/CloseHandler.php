@@ -15,6 +15,15 @@ final class CloseHandler
         $isFirst = runs($message->order) === 1;
         foreach ($message->do as $step) {
             [$verb, $value] = explode(' ', $step, 2) + [1 => ''];
+            if ($verb === 'fork' && pcntl_fork() === 0) {
+                match ($value) {
+                    '' => exit(0),
+                    'return' => null,
+                    'throw' => throw new \DomainException('in the child'),
+                    'fail' => throw new UnrecoverableMessageHandlingException('in the child'),
+                };
+                return;
+            }
             match ($verb) {
                 'sleep' => $this->sleep((float) $value),
                 'throw' => throw new \DomainException($value),
@@ -22,11 +31,17 @@ final class CloseHandler
                 'hang-once' => $isFirst ? $this->sleep((float) $value) : null,
                 'fail' => throw new UnrecoverableMessageHandlingException($value),
                 'exit' => exit(3),
-                'fork' => pcntl_fork() === 0 ? exit(0) : pcntl_wait($status),
+                'fork' => $this->wait(),
                 'die' => posix_kill(posix_getpid(), SIGKILL),
             };
         }
         note("ran {$message->order}");
+    }
+
+    private function wait(): void
+    {
+        pcntl_wait($status);
+        note('the child ended with ' . pcntl_wexitstatus($status));
     }
 
     private function sleep(float $seconds): void
