@@ -156,7 +156,8 @@ impl Part {
             }
         }
         if undecodable.len() > 0 {
-            self.settle_outcomes("reserve", &undecodable).await?;
+            // On the heap, as above.
+            Box::pin(self.settle_outcomes("reserve", &undecodable)).await?;
         }
         granted.jobs.clear(); // nobody's any more but the caller's
         Ok(jobs)
