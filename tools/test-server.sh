@@ -30,8 +30,34 @@ if [ "$major" -lt 6 ]; then
         each_missing_permission_is_named_and_nothing_is_done_by_half
         who_may_not_wait_hears_which_command_is_missing
         keys_outside_of_the_users_pattern_are_refused_before_anything_is_written
+        missing_permissions_are_found_on_every_node
+        what_an_older_version_has_pulled_of_another_program_ends_no_ack
+        a_publish_that_may_not_ask_for_the_highest_id_counts_nothing
+        a_user_who_may_not_keep_tasks_in_their_list_hears_so_before_the_first_batch
+        a_list_that_its_user_may_not_write_is_no_outage
     )
 fi
+case $version in
+5.* | 6.0.*)
+    skipped+=( # knows no MINID: scripts read what goes, and these tests count what is read
+        a_batch_that_makes_another_one_go_does_not_read_it
+        no_call_reads_much_because_another_program_has_added_much
+        a_cut_looks_for_what_was_lost_once_for_all_subscriptions
+        a_cut_reads_large_entries_once_however_many_subscriptions_hold_them
+        large_entries_of_another_program_that_go_are_not_all_read_by_one_publish
+        large_messages_that_go_at_once_are_not_all_read_by_one_publish
+    )
+    skipped+=( # no COPY, by which these tests play a server that has lost its last writes
+        an_old_server_that_lost_its_last_writes_or_the_bridges_hash_does_not_stop_the_bridge
+        a_batch_that_the_old_queue_has_is_not_given_back
+        a_duly_server_that_lost_its_last_writes_does_not_stop_the_way_back
+        a_batch_that_comes_over_goes_to_no_other_target
+        a_batch_whose_target_is_gone_can_go_to_another_one
+        a_bridge_that_is_refused_for_one_key_has_moved_nothing_of_another
+        options_that_decide_nothing_may_differ
+    )
+    ;;
+esac
 # A program that was built without TLS does not know its settings and ends; another one has to be stopped.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -42,6 +68,7 @@ if [ $tls = no ]; then
     skipped+=(
         tests::secure::own_authority tests::secure::client_certificate tests::secure::a_certificate
         tests::secure::an_expired tests::secure::a_self_signed plain_text_to_a_tls_port
+        tests::secure::a_renewed_authority
     )
 fi
 

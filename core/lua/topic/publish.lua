@@ -85,8 +85,8 @@ end
 -- What is known of the first one may be older than what is there. So the oldest are read until one is within the bounds: as many as one
 -- call adds at most, first one, and then as many as are likely to go.
 local gone, seen, is_within, looked, looked_bytes, largest, count, may_skip = nil, nil, false, 0, 0, 1, 1, true
--- The last message of ours that goes; nothing where some were passed over.
-local last_gone = '0-0'
+-- The last message of ours that goes; nothing where some were passed over. Of each entry that was looked at: whether it is one.
+local last_gone, is_message_at = '0-0', {}
 -- More than one call adds, or a topic of large messages would grow.
 local MOST_BYTES = 8 * 1024 * 1024
 -- without `and looked_bytes < MOST_BYTES`: many large messages that go at once keep all queues of the server waiting
@@ -101,6 +101,7 @@ while looked < 1000 and looked_bytes < MOST_BYTES and not is_within and is_beyon
   if #entries == 0 then break end
   for _, entry in ipairs(entries) do
     local is_message = is_ours(entry)
+    is_message_at[entry[1]] = is_message
     if is_skip then
       may_skip = is_message and number_of(entry[1]) > first
       -- An entry of another program does not say which message is the last before it.
@@ -139,7 +140,6 @@ local function find_last_gone()
   return gone
 end
 -- Has this subscription lost a message of ours with what goes now? An entry of another program that goes is pulled by nobody any more.
-local pulled_bytes = 0
 local function has_lost(name)
   local _, ours = position(name)
   last_gone = last_gone or find_last_gone()
@@ -150,12 +150,14 @@ local function has_lost(name)
   if pulled.err or #pulled == 1000 then return true end
   local others = {}
   for at, one in ipairs(pulled) do
-    local entry = redis.call('XRANGE', messages, one[1], one[1])[1]
-    -- with `false` for `entry and is_ours(entry)`: what a subscription has pulled and not acked is lost without a word
-    if entry and is_ours(entry) then return true end
-    pulled_bytes = pulled_bytes + (entry and size_of(entry) or 0)
-    -- without: a cut behind large entries of another program that were pulled reads all of them
-    if pulled_bytes > MOST_BYTES then return true end
+    -- with `nil` for `is_message_at[one[1]]`: a cut reads again what each subscription holds of another program
+    local is_message = is_message_at[one[1]]
+    if is_message == nil then
+      local entry = redis.call('XRANGE', messages, one[1], one[1])[1]
+      is_message = entry and is_ours(entry)
+    end
+    -- with `false` for `is_message`: what a subscription has pulled and not acked is lost without a word
+    if is_message then return true end
     others[at] = one[1]
   end
   -- without: what another program had added, and is gone, was pulled for ever

@@ -1,15 +1,21 @@
 -- Removes the oldest messages. How far is decided by who includes this: `topic/publish` by the bounds, `topic/ack` by what all have read.
 -- Needs: `topic`, `messages`, `floors`, `last`, `length`, `first`, `first_ms`,
--- `ms_of`, `number_of`, `behind`, `position`, `read_until`. Gives: `trim`, `trim_read`; `first`, `first_ms` and `length` are those of now.
+-- `ms_of`, `number_of`, `size_of`, `behind`, `position`, `read_until`. Gives: `trim`, `trim_read`; `first`, `first_ms` and `length` are those of now.
 
 -- Up to this id; says whether nothing is left of that.
 local function trim(gone)
   if type(redis.pcall('XTRIM', messages, 'MINID', behind(gone))) == 'number' then return true end
-  -- Redis 5 and 6.0 remove by count alone, so what goes is counted.
-  local going = redis.call('XRANGE', messages, '-', gone, 'COUNT', 1000)
-  length = length - #going
+  -- Redis 5 and 6.0 remove by count alone, so what goes is counted, few at a time: they may be large.
+  local going, bytes, from, is_all = 0, 0, '-', false
+  while from and going < 1000 and bytes < 8388608 and not is_all do
+    local entries = redis.call('XRANGE', messages, from, gone, 'COUNT', 10)
+    for _, entry in ipairs(entries) do bytes = bytes + size_of(entry) end
+    going, is_all = going + #entries, #entries < 10
+    from = not is_all and behind(entries[10][1])
+  end
+  length = length - going
   redis.call('XTRIM', messages, 'MAXLEN', string.format('%.0f', length))
-  return #going < 1000
+  return is_all or not from
 end
 
 -- Removes what all subscriptions have read, a thousand in one call. Of one that has just acked, all is known. Gives the lowest floor.

@@ -92,6 +92,8 @@ fn an_entry_of_another_program_before_the_first_message_is_taken_for_none() {
     real.ack(0, "", &given[..1]);
     assert_eq!(position(&mut real), (1, 2));
     assert_eq!(pulled(&mut real, 100).len(), 3);
+    real.ack(0, "", &given[1..2]);
+    assert_eq!(position(&mut real), (4, 2), "they are not read");
 }
 
 /// A slow subscription pulls one before the first message when a quick one has pulled a later one.
@@ -120,12 +122,17 @@ fn an_ack_knows_the_last_entry_of_another_program_that_anybody_has_pulled() {
     real.server.set_clock(&real.keys, START + 62);
     publish(&mut real, &[1; 8]);
     real.ack(0, "", &given[..3]);
-    let told = real.told();
-    assert_eq!(told.subscriptions.iter().find(|one| one.name == "s").map(|one| one.unread), Some(4));
+    let unread =
+        |real: &mut Real<'_>| real.told().subscriptions.iter().find(|one| one.name == "s").map(|one| one.unread);
+    assert_eq!(unread(&mut real), Some(4));
     let slow = pulled_by(&mut real, 2, 100);
     assert_eq!(slow.len(), 11);
     real.ack(2, "", &[&given[..1], &slow].concat());
-    assert_eq!(pulled(&mut real, 100), slow[3..], "nobody else's ack takes a message away");
+    let ahead = pulled(&mut real, 100);
+    assert_eq!(ahead, slow[3..], "nobody else's ack takes a message away");
+    // Nor is it taken for one when the messages behind it were pulled.
+    real.ack(0, "", &ahead[7..]);
+    assert_eq!(unread(&mut real), Some(4));
 }
 
 /// As a tool does that reads with the group of a subscription.
@@ -150,6 +157,13 @@ fn an_entry_that_another_program_has_pulled_for_a_subscription_has_no_number_of_
     ]);
     real.ack(0, "", &given);
     assert_eq!(position(&mut real), (1, 2));
+    // Also when a version that notes no such entries has pulled it, with a message behind it.
+    real.server.set_clock(&real.keys, START + 1);
+    publish(&mut real, &[1]);
+    let given = pulled(&mut real, 100);
+    real.server.command(&["HDEL", &real.keys.spell(Key::Topic), "has_others"]);
+    real.ack(0, "", &given[given.len() - 1..]);
+    assert_eq!(position(&mut real), (2, 2));
 }
 
 /// Its number is one that a message has, and it lies behind all that the subscription has pulled.
@@ -169,6 +183,24 @@ fn an_entry_that_another_program_has_pulled_behind_all_messages_takes_none_from_
     real.ack(2, "", &b[2..]);
     let left = entries(&mut real);
     assert!(a[3..].iter().all(|id| left.contains(id)), "{left:?}");
+}
+
+#[test]
+fn an_entry_without_a_number_between_messages_that_were_pulled_ends_no_ack() {
+    let mut server = Server::start();
+    let mut real = Real::of(&mut server, 0, TOPIC);
+    real.subscribe(0);
+    real.subscribe(2);
+    publish(&mut real, &[1]);
+    add(&mut real, &format!("{}-0", START + 1));
+    real.server.set_clock(&real.keys, START + 2);
+    publish(&mut real, &[1; 2]);
+    let given = pulled(&mut real, 100);
+    // A version that kept no such field has pulled it.
+    real.server.command(&["HDEL", &real.keys.spell(Key::Topic), "has_others"]);
+    assert_eq!(given.len(), 4);
+    let messages = [&given[..1], &given[2..]].concat();
+    assert_eq!(real.ack(0, "", &messages), super::super::Membership::Member(3));
 }
 
 #[test]
