@@ -803,6 +803,20 @@ namespace Duly {
         }
 
         /**
+         * Returns what the runs of the last time came to: how many jobs are done, how long they wait, how long handlers
+         * take. Workers count it, and report it with their beat, up to 10 s later. By the minute up to 8 hours, else by ten
+         * minutes.
+         *
+         * @param float|int|\DateInterval|null $within how far back, in seconds or as an interval, more than 0 and at most
+         *                                              3 days; null: an hour
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function rates(float|int|\DateInterval|null $within = null): Rates
+        {
+        }
+
+        /**
          * Waits until the job is done and returns its result.
          *
          * @param int|float|null $timeout how many seconds to wait, a year at most. Default: as long as it takes
@@ -1741,6 +1755,76 @@ namespace Duly {
         public readonly string $text;
         /** When the handler reported it, in unix seconds by the server's clock. */
         public readonly float $at;
+    }
+
+    /**
+     * What the runs of a queue came to in a span of time. Workers count it. One that is killed takes with it what it has not
+     * reported yet. Runs of jobs that were reserved by hand are not counted.
+     */
+    final class Rates
+    {
+        /** Where the first window begins, in unix seconds by the server's clock. */
+        public readonly float $since;
+        /** How many seconds a window is: 60, or 600 if more than 8 hours were asked for. The last one is not over yet. */
+        public readonly float $step;
+        /** @var list<RateWindow> the windows in which a run ended, the oldest first */
+        public readonly array $windows;
+        /** All of these windows. */
+        public readonly RunCounts $total;
+        /** @var list<NameRates> by the name of the job, the busiest first; kept for each ten minutes */
+        public readonly array $names;
+    }
+
+    /** What the runs came to that ended in one window of time. */
+    final class RateWindow
+    {
+        /** Where it begins, in unix seconds by the server's clock. */
+        public readonly float $start;
+        public readonly RunCounts $counts;
+    }
+
+    /** What the runs of jobs with one name came to. */
+    final class NameRates
+    {
+        /** The name; null for jobs without one, and for those of `others`. */
+        public readonly ?string $name;
+        /** Are these the runs of all other names together? Of a queue 200 names are counted each by itself. */
+        public readonly bool $others;
+        public readonly RunCounts $counts;
+    }
+
+    /** What runs came to. */
+    final class RunCounts
+    {
+        /** Runs after which the job was done. */
+        public readonly int $done;
+        /** Runs after which it went to `failed`. */
+        public readonly int $failed;
+        /** Runs that failed and are tried again. */
+        public readonly int $retried;
+        /** Runs after which it was given back without a failure. */
+        public readonly int $released;
+        /**
+         * How long jobs had been due when their first run began: by the clock of the host that pushed them, and that of the
+         * worker. Not of jobs with an id of your own. A job that was rescheduled or requeued counts from its first due time.
+         */
+        public readonly Spread $wait;
+        /** How long the runs took. */
+        public readonly Spread $run;
+    }
+
+    /** How long something took, in seconds; p50, p95 and p99 are at most 10 % off. Null if nothing was counted. */
+    final class Spread
+    {
+        /** How many times were counted. */
+        public readonly int $count;
+        public readonly ?float $mean;
+        /** Half of them took no longer. */
+        public readonly ?float $p50;
+        /** 95 of 100 took no longer. */
+        public readonly ?float $p95;
+        /** 99 of 100 took no longer. */
+        public readonly ?float $p99;
     }
 
     /** A worker that is alive. Times are unix seconds of its host's clock. */

@@ -11,15 +11,20 @@ use Duly\Job;
 use Duly\JobView;
 use Duly\Lock;
 use Duly\Message;
+use Duly\NameRates;
 use Duly\Published;
 use Duly\NewJob;
 use Duly\PushSummary;
 use Duly\Queue;
 use Duly\QueuePage;
+use Duly\Rates;
+use Duly\RateWindow;
 use Duly\Release;
 use Duly\RetryPolicy;
+use Duly\RunCounts;
 use Duly\Schedule;
 use Duly\ScheduleView;
+use Duly\Spread;
 use Duly\SyncReport;
 use PHPUnit\Framework\TestCase;
 
@@ -314,6 +319,14 @@ final class ConformanceTest extends TestCase
                 'data' => $value->data(false),
                 'deliveries' => $value->deliveries,
             ];
+        }
+        $isOfRates = $value instanceof Rates || $value instanceof RateWindow || $value instanceof NameRates;
+        if ($isOfRates || $value instanceof RunCounts) {
+            return (object) array_map($this->shown(...), get_object_vars($value));
+        }
+        if ($value instanceof Spread) {
+            $rounded = static fn (int|float|null $one): int|float|null => is_float($one) ? round($one, 3) : $one;
+            return (object) array_map($rounded, get_object_vars($value));
         }
         $shown = [];
         if ($value instanceof ScheduleView) {

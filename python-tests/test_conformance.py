@@ -178,6 +178,12 @@ def push_many(run: Run, jobs: list[dict[str, Any]], times: int = 1) -> Any:
     return run.queue.push_many(numbered(job, number) for number in range(times) for job in jobs)
 
 
+def value_of(spread: duly.Spread, name: str) -> float | None:
+    """To three digits."""
+    value = getattr(spread, name)
+    return value if value is None else round(value, 3)
+
+
 def shown(value: Any) -> Any:
     """What a verb gave, in the words of the scenarios."""
     if isinstance(value, list):
@@ -190,6 +196,10 @@ def shown(value: Any) -> Any:
         return {**view, "token": value.token, "why": value.why} if isinstance(value, duly.Found) else view
     if isinstance(value, duly.Progress):
         return {name: getattr(value, name) for name in ("fraction", "text", "at")}
+    if isinstance(value, duly.Spread):
+        return {name: value_of(value, name) for name in ("count", "mean", "p50", "p95", "p99")}
+    if isinstance(value, (duly.Rates, duly.RateWindow, duly.NameRates, duly.RunCounts)):
+        return {name: shown(getattr(value, name)) for name in dir(value) if not name.startswith("_")}
     if isinstance(value, duly.WorkerInfo):
         worker = ("id", "host", "pid", "language", "version", "name", "queues", "concurrency", "started_at")
         return {**{name: getattr(value, name) for name in worker}, "running": shown(value.running)}

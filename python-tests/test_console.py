@@ -315,6 +315,30 @@ def test_queues_are_paused_limited_and_audited(
     assert orders.counts().ready == 1
 
 
+def test_rates_say_what_runs_came_to(duly_command: Command, client: duly.Client, orders: duly.Queue) -> None:
+    status, out, _ = duly_command("rates", "orders")
+    assert (status, out[:32]) == (0, "no run of orders ended since 202")
+    orders.push_many([duly.NewJob(name="good") for _ in range(3)])
+    orders.push(name="bad", max_retries=0)
+    worker = duly.Worker(client, ["orders"], max_jobs=4)
+    worker.on("good", lambda job: None)
+    worker.run()
+    status, out, _ = duly_command("rates", "orders", "--within", "8h")
+    rows = [line.split() for line in out.splitlines()]
+    assert (status, rows[0][:5]) == (0, ["NAME", "DONE", "FAILED", "RETRIED", "RELEASED"])
+    assert [row[:5] for row in rows[1:]] == [
+        ["good", "3", "0", "0", "0"],
+        ["bad", "0", "1", "0", "0"],
+        ["(all)", "3", "1", "0", "0"],
+    ]
+    by_minute = duly_command("rates", "orders", "--windows")[1].splitlines()
+    assert by_minute[0].split()[:3] == ["SINCE", "(UTC)", "DONE"]
+    assert by_minute[-1].split()[:3] == ["(all)", "3", "1"]
+    rates = json.loads(duly_command("rates", "orders", "--json")[1])
+    assert (rates["total"]["done"], rates["total"]["wait"]["count"], rates["names"][0]["name"]) == (3, 4, "good")
+    assert duly_command("rates", "orders", "--within", "4d")[0] == 2
+
+
 def test_schedules_are_shown_and_acted_on(duly_command: Command, orders: duly.Queue) -> None:
     assert duly_command("schedules", "orders")[1] == "orders has no schedules\n"
     orders.schedules.put("daily", duly.Schedule(duly.NewJob(name="report"), cron="0 6 * * *", tz="Asia/Shanghai"))

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -128,6 +129,34 @@ def test_metrics_show_workers_and_what_they_run(metrics: Metrics, client: duly.C
     assert [value(values, "duly_workers", queue=queue) for queue in ("a", "b")] == [1, 1]
     # One worker of two queues.
     assert [value(values, "duly_worker_slots", state=state) for state in ("busy", "free")] == [2, 1]
+
+
+def test_metrics_count_runs_and_how_long_they_and_their_jobs_took(metrics: Metrics, client: duly.Client) -> None:
+    orders = client.queue("orders")
+    orders.push_many([duly.NewJob(number, name="good") for number in range(3)])
+    orders.push(1, name='bad"\\name', max_retries=0)
+    orders.push(2)
+    worker = duly.Worker(client, ["orders"], max_jobs=5)
+    worker.on("good", lambda _: time.sleep(0.06))
+    worker.run()
+    values = values_of(metrics()[1])
+    runs = {"name": "good", "queue": "orders"}
+    assert value(values, "duly_job_runs_total", outcome="done", **runs) == 3
+    assert value(values, "duly_job_runs_total", outcome="failed", **runs) == 0
+    assert value(values, "duly_job_runs_total", outcome="failed", name='bad"\\name', queue="orders") == 1
+    # Without a name, and without a handler: it is retried.
+    assert value(values, "duly_job_runs_total", outcome="retried", queue="orders") == 1
+    for name in ("duly_job_wait_seconds", "duly_job_duration_seconds"):
+        assert value(values, f"{name}_count", **runs) == value(values, f"{name}_bucket", le="+Inf", **runs) == 3
+    assert value(values, "duly_job_duration_seconds_bucket", le="0.05", **runs) == 0
+    assert value(values, "duly_job_duration_seconds_bucket", le="5.0", **runs) == 3
+    assert 0.18 <= value(values, "duly_job_duration_seconds_sum", **runs) < 15
+    rates = orders.rates()
+    assert [(of.name, of.others, of.counts.done, of.counts.failed) for of in rates.names][0] == ("good", False, 3, 0)
+    assert rates.total.run.count == 5
+    assert rates.names[0].counts.run.p50 is not None
+    assert rates.names[0].counts.run.p50 > 0.054
+    assert repr(rates) == "<duly.Rates 3 done, 1 failed in 1 windows>" or len(rates.windows) == 2
 
 
 def test_metrics_of_named_queues_are_those_alone(metrics: Metrics, client: duly.Client) -> None:

@@ -11,6 +11,7 @@
 //! | `limits.rs` | `duly limits` |
 //! | `metrics.rs` | `duly metrics`: what the server knows now, for Prometheus |
 //! | `queues.rs` | `duly queues`, `counts`, `delete` |
+//! | `rates.rs` | `duly rates` |
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
 //! | `target.rs` | which server, which queue |
@@ -29,6 +30,7 @@ mod limits;
 mod matches;
 mod metrics;
 mod queues;
+mod rates;
 mod schedules;
 mod show;
 mod target;
@@ -81,6 +83,7 @@ enum Command {
     Resume(change::SetPaused),
     Limits(limits::Limits),
     Workers(workers::Workers),
+    Rates(rates::Rates),
     Schedules(schedules::Schedules),
     Metrics(metrics::Metrics),
     Doctor(doctor::Doctor),
@@ -216,6 +219,7 @@ fn run_noting(
         Command::Resume(command) => Box::pin(command.run(false, output)),
         Command::Limits(command) => Box::pin(command.run(output)),
         Command::Workers(command) => Box::pin(command.run(output)),
+        Command::Rates(command) => Box::pin(command.run(output)),
         Command::Schedules(command) => Box::pin(command.run(output)),
         Command::Metrics(command) => Box::pin(command.run(output)),
         Command::Doctor(command) => Box::pin(command.run(output)),

@@ -11,7 +11,7 @@ mod text;
 use std::time::Duration;
 
 use clap::Args;
-use duly::{Client, Counts, Error, ErrorKind, Limits, QueueInfo, WorkerInfo};
+use duly::{Client, Counts, Error, ErrorKind, Limits, NameRates, QueueInfo, WorkerInfo};
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 
@@ -66,7 +66,7 @@ pub struct Scrape {
     pub errors: Vec<Error>,
 }
 
-/// Reads the queues of these names, or all that were used. It takes 8 s at most, and for each queue, or each of its parts, three calls that only
+/// Reads the queues of these names, or all that were used. It takes 8 s at most, and for each queue, or each of its parts, four calls that only
 /// read.
 ///
 /// Errors: `InvalidArgument` if one of the names is none. What could not be read is in the [`Scrape`].
@@ -96,6 +96,8 @@ struct Content {
     counts: Counts,
     limits: Limits,
     workers: Vec<WorkerInfo>,
+    /// Since workers count them, by name.
+    runs: Vec<NameRates>,
 }
 
 async fn read(client: &Client, (name, partitions): (String, u16), end: Instant) -> (ReadQueue, Option<Error>) {
@@ -105,7 +107,9 @@ async fn read(client: &Client, (name, partitions): (String, u16), end: Instant) 
                 format!("'{}' is on the list of queues, and duly accepts no such name: {error}", printable(&name));
             invalid(message)
         })?;
-        Ok(Content { counts: queue.counts().await?, limits: queue.limits().await?, workers: queue.workers().await? })
+        let (counts, limits) = (queue.counts().await?, queue.limits().await?);
+        let (workers, (_, runs)) = (queue.workers().await?, queue.run_totals().await?);
+        Ok(Content { counts, limits, workers, runs })
     };
     let (content, error) = match before(end, "metrics", content).await {
         Ok(content) => (Some(content), None),

@@ -9,6 +9,7 @@
 //! | `frame.rs` | the frame around each page |
 //! | `named.rs` | a queue as pages name it |
 //! | `request.rs` | a request and its response, without a socket |
+//! | `runs.rs` | what runs came to, on the page of a queue |
 //! | `server.rs` | the sockets |
 //! | `site.rs` | from a request to its response |
 //! | `text.rs` | texts, counts and times |
@@ -27,6 +28,7 @@ mod named;
 mod overview;
 mod queue;
 mod request;
+mod runs;
 mod schedules;
 mod search;
 mod server;

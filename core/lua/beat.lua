@@ -1,8 +1,9 @@
--- Notes that a worker is alive for `life_ms` from now, or with 0 that it leaves; forgets those that are dead.
+-- Notes that a worker is alive for `life_ms` from now, or with 0 that it leaves, and what its runs came to; forgets those that are
+-- dead.
 -- Moves:   nothing.
 -- Replies: {how many jobs in `failed` are unheard, how many failed jobs were trimmed since the last report to a worker, ms until the
 --          next schedule fires if there is one}; or `superseded`, `forgotten`, `format <n>`.
--- Cost:    O(log n); at most 100 dead ones.
+-- Cost:    O(log n); at most 100 dead ones; where runs were counted O(names), at most 201, and what is old of four times ten minutes.
 local noted_format = redis.call('HGET', meta, 'format')
 --- include: call/newer_format
 -- without: a foreign type leaves a worker without what it says of itself
@@ -25,6 +26,9 @@ if earlier then
   return unheard_then and reply_of(unheard_then, trimmed_then) or earlier
 end
 --- include: call/allow_growing
+if #ARGV >= first_item then
+  --- include: rates/add
+end
 -- with `true` for `life_ms > 0`: a worker that has stopped stays among those who are dead
 if life_ms > 0 then
   redis.call('ZADD', workers, string.format('%.0f', now + life_ms), worker)

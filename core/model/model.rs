@@ -19,6 +19,7 @@ mod orders;
 mod parked;
 mod queues;
 mod rate;
+mod rates;
 mod real_clock;
 mod regressions;
 mod routing_properties;

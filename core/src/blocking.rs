@@ -28,8 +28,8 @@ use std::time::Duration;
 
 use crate::format::envelope::Envelope;
 use crate::operate::{
-    AuditOptions, AuditReport, Cancelled, Counts, Filter, Found, JobView, Limits, QueuePage, Requeued, SearchPage,
-    WorkerInfo,
+    AuditOptions, AuditReport, Cancelled, Counts, Filter, Found, JobView, Limits, QueuePage, Rates, Requeued,
+    SearchPage, WorkerInfo,
 };
 use crate::process::runtime::{PerProcess, block_on};
 use crate::queue::{
@@ -349,6 +349,7 @@ verbs! {
     peek(state: State, offset: usize, limit: usize) -> Vec<JobView>;
     search(state: State, filter: &Filter, cursor: Option<&str>, limit: usize) -> SearchPage;
     workers() -> Vec<WorkerInfo>;
+    rates(within: Duration) -> Rates;
     wait_result(id: &str, timeout: Option<Duration>) -> Data;
     find(id: &str) -> Option<Found>;
     find_key(key: &str) -> Option<Found>;

@@ -115,7 +115,8 @@ pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 pub use operate::{
     AuditOptions, AuditReport, Cancelled, Counts, FailureGroup, FailureGroups, Filter, Finding, Found, Invariant,
     JobView, Limits, MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LIMITED_NAMES, MAX_QUEUES, Matching, NameLimits,
-    QueueInfo, QueuePage, Requeued, RunningJob, SearchPage, ServerView, WorkerInfo,
+    NameRates, QueueInfo, QueuePage, RateWindow, Rates, Requeued, RunCounts, RunningJob, SearchPage, ServerView,
+    Spread, WorkerInfo,
 };
 #[doc(hidden)]
 pub use process::runtime;

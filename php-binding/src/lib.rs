@@ -32,6 +32,7 @@ mod new_job;
 mod operate;
 mod push_many;
 mod queue;
+mod rates;
 mod record;
 mod registry;
 mod retry;
@@ -104,6 +105,11 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         topic::CutOff,
         registry::RunningJob,
         registry::WorkerInfo,
+        rates::Spread,
+        rates::RunCounts,
+        rates::NameRates,
+        rates::RateWindow,
+        rates::Rates,
         operate::Cancelled,
         operate::Requeued,
         operate::QueueInfo,

@@ -16,6 +16,7 @@ use crate::limits::{Limits, limits_of};
 use crate::new_job::Options;
 use crate::operate::{Cancelled, Requeued};
 use crate::push_many::{PushSummary, push_many};
+use crate::rates::Rates;
 use crate::record::signed;
 use crate::registry::WorkerInfo;
 use crate::retry::RetryPolicy;
@@ -26,6 +27,9 @@ use crate::waiting::Signals;
 use crate::words;
 
 /// A queue of a client, partitioned or not.
+/// How far back rates go unless somebody says otherwise.
+const AN_HOUR: Duration = Duration::from_secs(3600);
+
 #[php_class]
 #[php(name = "Duly\\Queue")]
 #[php(flags = ClassFlags::Final)]
@@ -276,6 +280,14 @@ impl Queue {
     /// The workers that are alive: where, since when, and what each runs.
     pub fn workers(&self) -> PhpResult<Vec<WorkerInfo>> {
         Ok(self.queue.workers(&mut Signals)?.into_iter().map(WorkerInfo::from).collect())
+    }
+
+    /// What the runs of the last so many seconds came to, of an hour unless said otherwise.
+    #[php(optional = within)]
+    pub fn rates(&self, within: Option<&Zval>) -> PhpResult<Rates> {
+        let within = given(within).map(|within| millis("within", within)).transpose()?;
+        let within = within.map_or(AN_HOUR, duly::Millis::to_duration);
+        Ok(self.queue.rates(within, &mut Signals)?.into())
     }
 
     /// What the job gave, when it is done: at once, or as soon as it is; without a timeout (seconds) as long as that takes.

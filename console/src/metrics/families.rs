@@ -1,23 +1,25 @@
 //! The metrics: their names, types and help, and what each of them shows of a queue.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use super::text::{Kind, Text};
 use super::{Content, ReadQueue};
-use duly::{Counts, Millis, State};
+use crate::show::printable;
+use duly::{Counts, Millis, NameRates, RunCounts, Spread, State};
 
 /// A metric of queues.
 struct OfQueues {
     name: &'static str,
     help: &'static str,
     /// Its values for one queue, each with a label of its own.
-    values: fn(&Content) -> Vec<(Label, f64)>,
+    values: fn(&Content) -> Vec<(Label<'static>, f64)>,
 }
 
 /// A label beside that of the queue.
-type Label = (&'static str, &'static str);
+type Label<'a> = (&'a str, &'a str);
 
-const NO_LABEL: Label = ("", "");
+const NO_LABEL: Label<'static> = ("", "");
 const STATES: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Failed];
 
 const OF_QUEUES: [OfQueues; 8] = [
@@ -65,6 +67,22 @@ const OF_QUEUES: [OfQueues; 8] = [
         help: "Workers that serve the queue and are alive: a dead one is counted for 30 s.",
         values: |queue| one(number(queue.workers.len() as u64)),
     },
+];
+
+/// Where histograms are cut, in seconds.
+const BOUNDS: [f64; 10] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 3600.0];
+
+/// A histogram of runs.
+type OfTimes = (&'static str, &'static str, fn(&RunCounts) -> &Spread);
+
+const TIMES: [OfTimes; 2] = [
+    (
+        "duly_job_wait_seconds",
+        "For how long jobs had been due when their first run began, by the clocks of the hosts that pushed and ran them. Without jobs whose \
+         id the user chose.",
+        |counts| &counts.wait,
+    ),
+    ("duly_job_duration_seconds", "How long runs took.", |counts| &counts.run),
 ];
 
 /// A total of a queue, as the server counts it.
@@ -122,11 +140,65 @@ pub(super) fn write(is_up: bool, queues: &[ReadQueue]) -> String {
             text.sample(&name, Kind::Counter, &labels(queue, NO_LABEL), total_of(&content.counts, total.name));
         }
     }
+    runs(&mut text, &read().collect::<Vec<_>>());
     text.end()
 }
 
+/// What runs came to, as workers count it.
+fn runs(text: &mut Text, queues: &[(&ReadQueue, &Content)]) {
+    let of_names: Vec<_> = queues
+        .iter()
+        .flat_map(|(queue, content)| by_name(content).into_iter().map(|(name, counts)| (*queue, name, counts)))
+        .collect();
+    if of_names.is_empty() {
+        return;
+    }
+    text.metric(
+        "duly_job_runs",
+        Kind::Counter,
+        "Runs of jobs by what came of them, as workers have reported up to 10 s ago.",
+    );
+    for (queue, name, counts) in &of_names {
+        let outcomes = [
+            ("done", counts.done),
+            ("failed", counts.failed),
+            ("retried", counts.retried),
+            ("released", counts.released),
+        ];
+        for (outcome, count) in outcomes {
+            let labels = [&labels(queue, ("name", name))[..], &[("outcome", outcome)]].concat();
+            text.sample("duly_job_runs", Kind::Counter, &labels, count);
+        }
+    }
+    for (metric, help, times) in TIMES {
+        text.metric(metric, Kind::Histogram, help);
+        for (queue, name, counts) in &of_names {
+            let times = times(counts);
+            let bounds = BOUNDS.map(|bound| (format!("{bound:?}"), times.up_to(Duration::from_secs_f64(bound))));
+            let up_to = bounds.into_iter().chain([("+Inf".to_owned(), times.count())]);
+            text.histogram(metric, &labels(queue, ("name", name)), up_to, times.sum().as_secs_f64());
+        }
+    }
+}
+
+/// Names that others have written can be the same as they are shown: of two the first counts, which is the busier one.
+fn by_name(content: &Content) -> Vec<(String, &RunCounts)> {
+    let mut seen = HashSet::new();
+    let named = content.runs.iter().map(|of| (named(of), &of.counts));
+    named.filter(|(name, _)| seen.insert(name.clone())).collect()
+}
+
+/// As it is shown. Jobs without a name have no such label, as a label without a value is the same as none.
+fn named(of: &NameRates) -> String {
+    match &of.name {
+        Some(name) => printable(name),
+        None if of.others => "(others)".to_owned(),
+        None => String::new(),
+    }
+}
+
 /// A queue with partitions may have the name of one without.
-fn labels(queue: &ReadQueue, label: Label) -> Vec<(&str, &str)> {
+fn labels<'a>(queue: &'a ReadQueue, label: Label<'a>) -> Vec<(&'a str, &'a str)> {
     let partitioned = if queue.partitions > 0 { "yes" } else { "" };
     vec![("queue", &queue.name), ("partitioned", partitioned), label]
 }
@@ -155,7 +227,7 @@ fn total_of(counts: &Counts, name: &str) -> u64 {
     counts.totals.iter().find(|(known, _)| known == name).map_or(0, |(_, total)| *total)
 }
 
-fn one(value: f64) -> Vec<(Label, f64)> {
+fn one(value: f64) -> Vec<(Label<'static>, f64)> {
     vec![(NO_LABEL, value)]
 }
 

@@ -1,4 +1,4 @@
-//! The text form of `OpenMetrics` 1.0, as far as gauges and counters need it: parsers of Prometheus' own older form read it, too.
+//! The text form of `OpenMetrics` 1.0, as far as gauges, counters and histograms need it: parsers of Prometheus' own older form read it, too.
 
 use std::fmt::{Display, Write};
 
@@ -8,6 +8,8 @@ pub(super) enum Kind {
     Gauge,
     /// It only grows, until the queue is deleted.
     Counter,
+    /// How many of all were at most so long.
+    Histogram,
 }
 
 /// A text that is being written.
@@ -20,6 +22,7 @@ impl Text {
         let word = match kind {
             Kind::Gauge => "gauge",
             Kind::Counter => "counter",
+            Kind::Histogram => "histogram",
         };
         self.line(format_args!("# TYPE {name} {word}"));
         if let Some(unit) = ["seconds", "bytes"].into_iter().find(|unit| name.ends_with(&format!("_{unit}"))) {
@@ -30,7 +33,27 @@ impl Text {
 
     /// `labels` without a value are left out, which means the same.
     pub(super) fn sample(&mut self, name: &str, kind: Kind, labels: &[(&str, &str)], value: impl Display) {
-        let suffix = if kind == Kind::Counter { "_total" } else { "" };
+        self.row(name, if kind == Kind::Counter { "_total" } else { "" }, labels, value);
+    }
+
+    /// `up_to`: for each bound in seconds, and behind them for all, how many were not longer.
+    pub(super) fn histogram(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        up_to: impl Iterator<Item = (String, u64)>,
+        sum: f64,
+    ) {
+        let mut all = 0;
+        for (bound, count) in up_to {
+            self.row(name, "_bucket", &[labels, &[("le", bound.as_str())]].concat(), count);
+            all = count;
+        }
+        self.row(name, "_count", labels, all);
+        self.row(name, "_sum", labels, sum);
+    }
+
+    fn row(&mut self, name: &str, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         let label = |(name, value): &(&str, &str)| format!("{name}=\"{}\"", escaped(value));
         let labels: Vec<_> = labels.iter().filter(|(_, value)| !value.is_empty()).map(label).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };

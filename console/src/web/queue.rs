@@ -6,6 +6,7 @@ use maud::{Markup, html};
 
 use super::named::Named;
 use super::overview::badges;
+use super::runs;
 use super::text::{beginning, number, or_dash, shown, time};
 use super::view::{A_PAGE, Page, Shown, View};
 use super::words::{Words, fill};
@@ -31,6 +32,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let named = Named::asked(view.client, view.query, words).await?;
     let queue = named.open(view.client)?;
     let (counts, limits, workers) = tokio::try_join!(queue.counts(), queue.limits(), queue.workers())?;
+    let rates = Box::pin(queue.rates(runs::WITHIN)).await?;
     let wanted = view.query.given("state").map(|text| state_of(text).ok_or(text));
     let state = match wanted {
         Some(Ok(state)) => state,
@@ -49,6 +51,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         @else { (table(view, &named, state, &jobs)) }
         (view.pager(&named, state.as_str(), offset, jobs.len(), counts.of(state)))
         (search_here(view, &named))
+        (runs::show(words, &rates))
         (limits_of(view, &limits))
         (totals(view, &counts))
     };

@@ -64,6 +64,14 @@ words! {
     in_span: "in {}", "{} 后";
     now: "now", "现在";
     totals: "Totals", "累计";
+    runs_of_hour: "Runs of the last hour", "最近一小时的运行";
+    runs_done: "Done", "完成";
+    runs_retried: "Retried", "重试";
+    wait_times: "Wait p50 / p95", "等待 p50 / p95";
+    run_times: "Run p50 / p95", "运行 p50 / p95";
+    all_names: "All", "全部";
+    other_names: "Other names", "其他名称";
+    runs_chart: "By the minute: {} done, {} failed or retried; at most {} in a minute.", "按分钟：{} 次完成，{} 次失败或重试；每分钟最多 {} 次。";
     limits: "Limits", "限制";
     whole_queue: "The whole queue", "整个队列";
     concurrency: "Concurrency", "并发";

@@ -18,8 +18,8 @@ if there ~= expected or planned > 0 then
 end
 -- `adopted` stays: jobs that came here by a bridge may be in flight yet, and would come once more. So does `departed`: a bridge that was
 -- frozen would take out what is pushed next.
-local all = { jobs, delayed, reserved, leases, failed, returned, keys, stale, wake, meta, stats, workers, worker_infos, unheard,
-  departing, schedules, schedule_state, schedule_due, schedule_fires }
+local all = { jobs, delayed, reserved, leases, failed, returned, keys, stale, wake, meta, stats, rates, workers, worker_infos,
+  unheard, departing, schedules, schedule_state, schedule_due, schedule_fires }
 for level in string.gmatch(levels, '%d') do all[#all + 1] = ready(level) end
 --- if limited
 all[#all + 1] = parked

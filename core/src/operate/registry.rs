@@ -71,10 +71,17 @@ impl Part {
         Ok(alive.into_iter().map(read).collect())
     }
 
-    /// Reports that this worker is alive for so many milliseconds from now; 0: that it leaves. Gives what it should know.
-    pub(crate) async fn beat(&self, worker: &WorkerInfo, life_ms: u64) -> Result<BeatReply, Error> {
+    /// Reports that this worker is alive for so many milliseconds from now, 0: that it leaves; and what its runs came to. Gives what it
+    /// should know.
+    pub(crate) async fn beat(
+        &self,
+        worker: &WorkerInfo,
+        life_ms: u64,
+        tallies: &[(String, String)],
+    ) -> Result<BeatReply, Error> {
         let info = serde_json::to_string(worker).unwrap_or_default();
-        self.run(Beat { worker: worker.id.clone(), life_ms, info }.with([])).await
+        let tallies = tallies.iter().map(|(whose, tally)| (whose.as_bytes(), tally.as_bytes()));
+        self.run(Beat { worker: worker.id.clone(), life_ms, info }.with(tallies)).await
     }
 }
 

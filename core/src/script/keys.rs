@@ -91,6 +91,8 @@ pub(crate) enum Key {
     Meta,
     /// hash: how many jobs were ever pushed, acked, retried, ...
     Stats,
+    /// hash with a lifetime: a window of time and whose runs -> what workers have counted of them.
+    Rates,
     /// hash with a lifetime, one a client: slot -> number and answer of the last call that came through it.
     Call,
     /// sorted set: id of a worker by when it is taken for dead, in ms.
@@ -145,7 +147,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 23] = [
+    pub(crate) const FIXED: [Self; 24] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -159,6 +161,7 @@ impl Key {
         Self::Wake,
         Self::Meta,
         Self::Stats,
+        Self::Rates,
         Self::Workers,
         Self::WorkerInfos,
         Self::Unheard,
@@ -187,6 +190,7 @@ impl Key {
             Self::Wake => "wake",
             Self::Meta => "meta",
             Self::Stats => "stats",
+            Self::Rates => "rates",
             Self::Call => "call",
             Self::Workers => "workers",
             Self::WorkerInfos => "worker_infos",

@@ -59,6 +59,7 @@ library!(
     "push/holder",
     "push/make_room",
     "push/pushed",
+    "rates/add",
     "reserve/ahead",
     "reserve/check_types",
     "reserve/drop_large",

@@ -39,8 +39,8 @@ scripts! {
     Delete = "queues/delete",
     kind: Numbered in shapes,
     keys: [
-        Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Workers,
-        WorkerInfos, Unheard, Departing, Schedules, ScheduleState, ScheduleDue, ScheduleFires, Ready,
+        Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Rates,
+        Workers, WorkerInfos, Unheard, Departing, Schedules, ScheduleState, ScheduleDue, ScheduleFires, Ready,
     ],
     arguments: { expected: u64 },
     reply: DeleteReply;

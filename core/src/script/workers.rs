@@ -10,11 +10,12 @@ use super::reserve::GrantedJob;
 use crate::value::error::Error;
 
 scripts! {
-    /// A worker is alive, or leaves.
+    /// A worker is alive, or leaves; and what its runs came to since it last said so.
     Beat = "beat",
     kind: Numbered,
-    keys: [Call, Meta, Workers, WorkerInfos, Stats, Unheard],
+    keys: [Call, Meta, Workers, WorkerInfos, Stats, Rates, Unheard],
     arguments: { worker: String, life_ms: u64, info: String },
+    items: (whose: &'a [u8], tally: &'a [u8]),
     reply: BeatReply;
 
     /// Hears of jobs that failed while no hook was there to be called. `standing`: `1` if it is heard, `0` if it is not yet, `-` if
@@ -31,6 +32,44 @@ scripts! {
     kind: Reads,
     keys: [Meta, Workers, WorkerInfos],
     reply: Vec<AliveReply>;
+
+    /// What workers have counted of runs.
+    Counted = "rates",
+    kind: Reads,
+    keys: [Rates],
+    arguments: { minutes: u64, tens: u64, skip: u64, total: u64 },
+    reply: RatesReply;
+}
+
+/// What workers have counted of runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RatesReply {
+    pub(crate) now: u64,
+    pub(crate) tallies: Vec<KeptTally>,
+}
+
+/// What was counted in one window of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeptTally {
+    /// `m<minutes since 1970>`, `t<ten minutes since 1970>`, or `a`: of all time.
+    pub(crate) window: String,
+    /// `=`: all jobs; `:<name>`: those of a name, without one behind the colon those that have none; `+`: all other names.
+    pub(crate) whose: String,
+    pub(crate) tally: Vec<u8>,
+}
+
+impl FromReply for RatesReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = array(reply)?.into_iter();
+        let now = u64::try_from(number(next(&mut items, "the time")?)?).map_err(|_| unexpected("the time"))?;
+        let mut tallies = Vec::with_capacity(items.len() / 3);
+        while let Some(window) = items.next() {
+            let whose = lossy(next(&mut items, "whose runs they are")?)?;
+            let tally = bytes(next(&mut items, "what runs came to")?)?;
+            tallies.push(KeptTally { window: lossy(window)?, whose, tally });
+        }
+        Ok(Self { now, tallies })
+    }
 }
 
 /// A worker that is alive.

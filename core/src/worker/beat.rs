@@ -19,7 +19,8 @@ use super::event::BesideJobs;
 use crate::operate::{MOST_RUNNING, WorkerInfo};
 use crate::process::host;
 use crate::queue::Part;
-use crate::value::error::Error;
+use crate::script::BeatReply;
+use crate::value::error::{Error, ErrorKind};
 use crate::value::id::IdGenerator;
 use crate::value::time::whole_ms;
 
@@ -79,7 +80,7 @@ impl Presence {
                 let info = WorkerInfo { running, ..self.worker.clone() };
                 // The next beat comes by itself.
                 let reply = tokio::select! {
-                    reply = self.queues[lane].beat(&info, life_ms) => reply,
+                    reply = self.beat(lane, &desk, &info, life_ms) => reply,
                     () = &mut over => break,
                 };
                 next = Instant::now() + self.every.mul_f64(0.8 + 0.2 * host::random_fraction());
@@ -116,6 +117,16 @@ impl Presence {
         self.leave(lane, &desk, &mut appetite).await;
     }
 
+    /// Takes along what runs came to. If nobody knows whether the server has it, it is left out: rather too few than too many.
+    async fn beat(&self, lane: usize, desk: &Desk, info: &WorkerInfo, life_ms: u64) -> Result<BeatReply, Error> {
+        let tallies = desk.take_tallies(lane);
+        let reply = self.queues[lane].beat(info, life_ms, &tallies.rows()).await;
+        if reply.as_ref().is_err_and(|error| error.kind() != ErrorKind::Timeout) {
+            desk.put_tallies_back(lane, tallies);
+        }
+        reply
+    }
+
     /// Says which failed jobs were heard of, and hears of more. Jobs come over the same connection, and wait behind an answer.
     async fn hear(&self, lane: usize, desk: &Desk, appetite: &mut Appetite) {
         loop {
@@ -145,7 +156,7 @@ impl Presence {
             if desk.has_claims(lane) {
                 self.hear(lane, desk, appetite).await;
             }
-            self.queues[lane].beat(&self.worker, 0).await
+            while self.beat(lane, desk, &self.worker, 0).await.is_ok() && desk.has_tallies(lane) {}
         };
         let _ = tokio::time::timeout(FAREWELL, last_words).await;
     }

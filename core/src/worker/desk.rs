@@ -18,6 +18,7 @@
 //! | `slow_hooks.rs` | how many of these are claimed, and how long they may wait for their hooks |
 //! | `between_runs.rs` | the same for an owner that calls hooks between its runs: PHP |
 //! | `next_schedule.rs` | what the loop that fires schedules needs |
+//! | `tallies.rs` | what runs came to, for the next beat |
 //! | `events.rs` | the events of it all |
 //! | `orders.rs` | a test of it all, under every order |
 
@@ -36,6 +37,7 @@ mod runs;
 mod slow_hooks;
 mod starts;
 mod stop;
+mod tallies;
 mod timeouts;
 mod unheard;
 
@@ -51,6 +53,7 @@ pub(super) use events::{Beside, Outage};
 pub(super) use outcomes::Batch;
 pub use runs::Run;
 pub(super) use runs::Taken;
+pub(super) use tallies::Tallies;
 
 use self::between_runs::BetweenRuns;
 use self::events::{Events, Trouble};

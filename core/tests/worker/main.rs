@@ -12,6 +12,7 @@ mod leases;
 mod lock;
 mod log;
 mod processes;
+mod rates;
 mod renewal;
 mod run;
 mod schedules;

@@ -455,6 +455,16 @@ class Queue:
     def workers(self) -> list[WorkerInfo]:
         """Return the workers that are alive: host, start time, and what each runs."""
 
+    def rates(self, within: _Span | None = None) -> Rates:
+        """Return what the runs of the last time came to: how many jobs are done, how long they wait, how long handlers take.
+
+        Workers count it, and report it with their beat, up to 10 s later. By the minute up to 8 hours, else by ten minutes.
+
+        Args:
+            within: how far back, in seconds or as a timedelta, more than 0 and at most 3 days. Default: an hour.
+
+        """
+
     def wait_result(self, id: str, *, timeout: _Span | None = None) -> _Json:
         """Wait until the job is done and return its result.
 
@@ -1079,6 +1089,114 @@ class AsyncSchedules:
 
         Workers do this by themselves. It is for programs that reserve by hand, and for tests.
         """
+
+@final
+class Rates:
+    """What the runs of a queue came to in a span of time.
+
+    Workers count it. One that is killed takes with it what it has not reported yet. Runs of jobs that were reserved by hand are
+    not counted.
+    """
+
+    @property
+    def since(self) -> float:
+        """Where the first window begins, in unix seconds by the server's clock."""
+
+    @property
+    def step(self) -> float:
+        """How many seconds a window is: 60, or 600 if more than 8 hours were asked for. The last one is not over yet."""
+
+    @property
+    def windows(self) -> list[RateWindow]:
+        """The windows in which a run ended, the oldest first."""
+
+    @property
+    def total(self) -> RunCounts:
+        """All of these windows."""
+
+    @property
+    def names(self) -> list[NameRates]:
+        """By the name of the job, the busiest first. Names are kept for each ten minutes, and begin where these do."""
+
+@final
+class RateWindow:
+    """What the runs came to that ended in one window of time."""
+
+    @property
+    def start(self) -> float:
+        """Where it begins, in unix seconds by the server's clock."""
+
+    @property
+    def counts(self) -> RunCounts: ...
+
+@final
+class NameRates:
+    """What the runs of jobs with one name came to."""
+
+    @property
+    def name(self) -> str | None:
+        """The name; None for jobs without one, and for those of `others`."""
+
+    @property
+    def others(self) -> bool:
+        """Are these the runs of all other names together? Of a queue 200 names are counted each by itself."""
+
+    @property
+    def counts(self) -> RunCounts: ...
+
+@final
+class RunCounts:
+    """What runs came to."""
+
+    @property
+    def done(self) -> int:
+        """Runs after which the job was done."""
+
+    @property
+    def failed(self) -> int:
+        """Runs after which it went to `failed`."""
+
+    @property
+    def retried(self) -> int:
+        """Runs that failed and are tried again."""
+
+    @property
+    def released(self) -> int:
+        """Runs after which it was given back without a failure."""
+
+    @property
+    def wait(self) -> Spread:
+        """How long jobs had been due when their first run began.
+
+        By the clock of the host that pushed them, and that of the worker. Not of jobs with an id of your own. A job that was
+        rescheduled or requeued counts from its first due time.
+        """
+
+    @property
+    def run(self) -> Spread:
+        """How long the runs took."""
+
+@final
+class Spread:
+    """How long something took, in seconds; p50, p95 and p99 are at most 10 % off. None if nothing was counted."""
+
+    @property
+    def count(self) -> int:
+        """How many times were counted."""
+
+    @property
+    def mean(self) -> float | None: ...
+    @property
+    def p50(self) -> float | None:
+        """Half of them took no longer."""
+
+    @property
+    def p95(self) -> float | None:
+        """95 of 100 took no longer."""
+
+    @property
+    def p99(self) -> float | None:
+        """99 of 100 took no longer."""
 
 @final
 class WorkerInfo:

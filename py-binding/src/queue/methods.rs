@@ -18,9 +18,13 @@ use crate::limits::{Limits, limits_of};
 use crate::new_job::new_job;
 use crate::operate::{Cancelled, Requeued};
 use crate::queue::{in_call, object, page, parse_state, reserve_options, reserved_jobs, states, texts, when};
+use crate::rates::Rates;
 use crate::registry::WorkerInfo;
 use crate::search::{SearchPage, search_options};
 use crate::select::{By, by};
+
+/// How far back rates go unless somebody says otherwise.
+const AN_HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
 
 #[pymethods]
 impl Queue {
@@ -393,6 +397,19 @@ impl Queue {
     fn workers(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let workers = |queue: Arc<duly::Queue>| async move { queue.workers().await };
         self.call(py, workers, |py, workers| object(py, workers.into_iter().map(WorkerInfo::from).collect::<Vec<_>>()))
+    }
+
+    /// Return what the runs of the last time came to: how many jobs are done, how long they wait, how long handlers take.
+    ///
+    /// Workers count it, and report it with their beat, up to 10 s later. By the minute up to 8 hours, else by ten minutes.
+    ///
+    /// Args:
+    ///     within: how far back, in seconds or as a timedelta, more than 0 and at most 3 days. Default: an hour.
+    #[pyo3(signature = (within=None))]
+    fn rates(&self, py: Python<'_>, within: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
+        let within = within.map(|within| convert::duration("within", within)).transpose()?.unwrap_or(AN_HOUR);
+        let rates = |queue: Arc<duly::Queue>| async move { queue.rates(within).await };
+        self.call(py, rates, |py, rates| object(py, Rates::new(py, &rates)?))
     }
 
     /// Wait until the job is done and return its result.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::outcomes::Batch;
-use super::{Desk, Leased, State};
+use super::{Desk, Leased, State, Tallies};
 use crate::worker::appetite::Appetite;
 
 /// What the desk keeps of the queues, and its sums over those that are not silent.
@@ -35,6 +35,8 @@ pub(super) struct Lane {
     pub(super) asked: usize,
     /// Its call gets no answer for now. The sums of calls, jobs asked for, outcomes and starts leave it out.
     pub(super) is_silent: bool,
+    /// What its runs came to since the last beat.
+    pub(super) tallies: Tallies,
 }
 
 impl Lanes {
@@ -110,6 +112,7 @@ impl Lane {
             calls: 0,
             asked: 0,
             is_silent: false,
+            tallies: Tallies::default(),
         }
     }
 

@@ -153,6 +153,7 @@ impl Desk {
         let Some(leased) = is_ours.then(|| state.end_run(run.index, now)).flatten() else {
             return Concluded::Before(None);
         };
+        let started = leased.run.as_ref().map(|run| run.started);
         let run = leased.run.filter(|run| run.interrupted.is_some());
         let concluded = match decided {
             _ if leased.job.is_settled() => Concluded::Before(None),
@@ -167,6 +168,13 @@ impl Desk {
             None => Concluded::Before(None),
             Some(decided) => Concluded::Noted(state.note_decided(leased.lane, &leased.job, decided)),
         };
+        let came_to = match &concluded {
+            Concluded::Noted(next) => Some(*next),
+            Concluded::Before(next) => next.or_else(|| leased.job.said()),
+        };
+        if let (Some(started), Some(next)) = (started, came_to) {
+            state.tally(leased.lane, &leased.job, started, now, next);
+        }
         // A run without an outcome of its own leaves a free executor behind: the fetch loop may be asleep for want of one.
         let has_none = matches!(concluded, Concluded::Before(None));
         let wake = if has_none { state.wake_if(true) } else { state.wake_for_outcome() };
