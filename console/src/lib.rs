@@ -14,6 +14,7 @@
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
 //! | `target.rs` | which server, which queue |
+//! | `top.rs` | `duly top`: all of it live, in the terminal |
 //! | `web.rs` | `duly web`: the page |
 //! | `when.rs` | spans and times on the command line |
 //! | `workers.rs` | `duly workers` |
@@ -32,6 +33,7 @@ mod queues;
 mod schedules;
 mod show;
 mod target;
+mod top;
 mod web;
 mod when;
 mod workers;
@@ -82,6 +84,7 @@ enum Command {
     Limits(limits::Limits),
     Workers(workers::Workers),
     Schedules(schedules::Schedules),
+    Top(top::Top),
     Metrics(metrics::Metrics),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
@@ -217,6 +220,7 @@ fn run_noting(
         Command::Limits(command) => Box::pin(command.run(output)),
         Command::Workers(command) => Box::pin(command.run(output)),
         Command::Schedules(command) => Box::pin(command.run(output)),
+        Command::Top(command) => Box::pin(command.run(output)),
         Command::Metrics(command) => Box::pin(command.run(output)),
         Command::Doctor(command) => Box::pin(command.run(output)),
         Command::Audit(command) => Box::pin(command.run(output)),
