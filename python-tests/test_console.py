@@ -392,6 +392,7 @@ def test_help_shows_all_commands() -> None:
         "push",
         "requeue",
         "schedules",
+        "top",
         "metrics",
         "doctor",
         "audit",

@@ -15,6 +15,7 @@
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
 //! | `target.rs` | which server, which queue |
+//! | `top.rs` | `duly top`: all of it live, in the terminal |
 //! | `web.rs` | `duly web`: the page |
 //! | `when.rs` | spans and times on the command line |
 //! | `workers.rs` | `duly workers` |
@@ -34,6 +35,7 @@ mod rates;
 mod schedules;
 mod show;
 mod target;
+mod top;
 mod web;
 mod when;
 mod workers;
@@ -85,6 +87,7 @@ enum Command {
     Workers(workers::Workers),
     Rates(rates::Rates),
     Schedules(schedules::Schedules),
+    Top(top::Top),
     Metrics(metrics::Metrics),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
@@ -221,6 +224,7 @@ fn run_noting(
         Command::Workers(command) => Box::pin(command.run(output)),
         Command::Rates(command) => Box::pin(command.run(output)),
         Command::Schedules(command) => Box::pin(command.run(output)),
+        Command::Top(command) => Box::pin(command.run(output)),
         Command::Metrics(command) => Box::pin(command.run(output)),
         Command::Doctor(command) => Box::pin(command.run(output)),
         Command::Audit(command) => Box::pin(command.run(output)),

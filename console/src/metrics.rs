@@ -131,7 +131,7 @@ async fn before<T>(
 }
 
 /// Name and partitions of the queues that have these names, or of all. A name that is not listed is that of a queue without jobs.
-fn chosen(listed: Vec<QueueInfo>, names: &[String]) -> Vec<(String, u16)> {
+pub(crate) fn chosen(listed: Vec<QueueInfo>, names: &[String]) -> Vec<(String, u16)> {
     let listed = listed.into_iter().map(|queue| (queue.name, queue.partitions));
     let mut chosen: Vec<_> = listed.filter(|(name, _)| names.is_empty() || names.contains(name)).collect();
     for name in names {

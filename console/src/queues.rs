@@ -133,7 +133,7 @@ async fn counts_of(
     }
 }
 
-fn is_of_this_queue(kind: ErrorKind) -> bool {
+pub(crate) fn is_of_this_queue(kind: ErrorKind) -> bool {
     use ErrorKind::{Corrupt, FormatTooNew, Internal, InvalidArgument, PermissionDenied};
     matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
 }
