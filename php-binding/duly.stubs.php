@@ -803,12 +803,11 @@ namespace Duly {
         }
 
         /**
-         * Returns what the runs of the last time came to: how many jobs are done, how long they wait, how long handlers
-         * take. Workers count it, and report it with their beat, up to 10 s later. By the minute up to 8 hours, else by ten
-         * minutes.
+         * Returns what the runs of the last time came to: how many jobs are done, how long they wait and run. Workers
+         * count it, and report it up to 10 s later. By the minute up to 8 hours, else by ten minutes.
          *
-         * @param float|int|\DateInterval|null $within how far back, in seconds or as an interval, more than 0 and at most
-         *                                              3 days; null: an hour
+         * @param float|int|\DateInterval|null $within how far back, in seconds or as an interval, more than 0 and
+         *                                              at most 3 days; null: an hour
          *
          * @throws Exception\ExceptionInterface
          */
@@ -1758,14 +1757,14 @@ namespace Duly {
     }
 
     /**
-     * What the runs of a queue came to in a span of time. Workers count it. One that is killed takes with it what it has not
-     * reported yet. Runs of jobs that were reserved by hand are not counted.
+     * What the runs of a queue came to in a span of time. Workers count it. One that is killed takes with it what it
+     * has not reported yet. Runs of jobs that were reserved by hand are not counted.
      */
     final class Rates
     {
         /** Where the first window begins, in unix seconds by the server's clock. */
         public readonly float $since;
-        /** How many seconds a window is: 60, or 600 if more than 8 hours were asked for. The last one is not over yet. */
+        /** How many seconds a window is: 60, or 600 if more than 8 hours were asked for.. */
         public readonly float $step;
         /** @var list<RateWindow> the windows in which a run ended, the oldest first */
         public readonly array $windows;
@@ -1805,8 +1804,9 @@ namespace Duly {
         /** Runs after which it was given back without a failure. */
         public readonly int $released;
         /**
-         * How long jobs had been due when their first run began: by the clock of the host that pushed them, and that of the
-         * worker. Not of jobs with an id of your own. A job that was rescheduled or requeued counts from its first due time.
+         * How long jobs had been due when their first run began: by the clock of the host that pushed them, and that
+         * of the worker. Not of jobs with an id of your own. A job that was rescheduled or requeued counts from its
+         * first due time.
          */
         public readonly Spread $wait;
         /** How long the runs took. */

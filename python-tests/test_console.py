@@ -321,7 +321,7 @@ def test_rates_say_what_runs_came_to(duly_command: Command, client: duly.Client,
     orders.push_many([duly.NewJob(name="good") for _ in range(3)])
     orders.push(name="bad", max_retries=0)
     worker = duly.Worker(client, ["orders"], max_jobs=4)
-    worker.on("good", lambda job: None)
+    worker.on("good", lambda _: None)
     worker.run()
     status, out, _ = duly_command("rates", "orders", "--within", "8h")
     rows = [line.split() for line in out.splitlines()]

@@ -44,7 +44,7 @@ def values_of(text: str) -> Values:
     return values
 
 
-def value(values: Values, name: str, **labels: str) -> float:
+def value(values: Values, name: str, /, **labels: str) -> float:
     return values[name, frozenset(labels.items())]
 
 
@@ -152,7 +152,8 @@ def test_metrics_count_runs_and_how_long_they_and_their_jobs_took(metrics: Metri
     assert value(values, "duly_job_duration_seconds_bucket", le="5.0", **runs) == 3
     assert 0.18 <= value(values, "duly_job_duration_seconds_sum", **runs) < 15
     rates = orders.rates()
-    assert [(of.name, of.others, of.counts.done, of.counts.failed) for of in rates.names][0] == ("good", False, 3, 0)
+    first = rates.names[0]
+    assert (first.name, first.others, first.counts.done, first.counts.failed) == ("good", False, 3, 0)
     assert rates.total.run.count == 5
     assert rates.names[0].counts.run.p50 is not None
     assert rates.names[0].counts.run.p50 > 0.054

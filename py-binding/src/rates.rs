@@ -4,6 +4,9 @@ use duly::Millis;
 use pyo3::prelude::*;
 
 /// What the runs of a queue came to in a span of time.
+///
+/// Workers count it. One that is killed takes with it what it has not reported yet. Runs of jobs that were reserved by
+/// hand are not counted.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Rates {
     since: f64,
@@ -39,7 +42,7 @@ pub(crate) struct RunCounts {
     run: Py<Spread>,
 }
 
-/// How long something took, in seconds.
+/// How long something took, in seconds; p50, p95 and p99 are at most 10 % off. None if nothing was counted.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct Spread {
     count: u64,

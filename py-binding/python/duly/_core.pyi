@@ -456,9 +456,9 @@ class Queue:
         """Return the workers that are alive: host, start time, and what each runs."""
 
     def rates(self, within: _Span | None = None) -> Rates:
-        """Return what the runs of the last time came to: how many jobs are done, how long they wait, how long handlers take.
+        """Return what the runs of the last time came to: how many jobs are done, how long they wait and run.
 
-        Workers count it, and report it with their beat, up to 10 s later. By the minute up to 8 hours, else by ten minutes.
+        Workers count it, and report it up to 10 s later. By the minute up to 8 hours, else by ten minutes.
 
         Args:
             within: how far back, in seconds or as a timedelta, more than 0 and at most 3 days. Default: an hour.
@@ -1094,8 +1094,8 @@ class AsyncSchedules:
 class Rates:
     """What the runs of a queue came to in a span of time.
 
-    Workers count it. One that is killed takes with it what it has not reported yet. Runs of jobs that were reserved by hand are
-    not counted.
+    Workers count it. One that is killed takes with it what it has not reported yet. Runs of jobs that were reserved by
+    hand are not counted.
     """
 
     @property
@@ -1104,7 +1104,7 @@ class Rates:
 
     @property
     def step(self) -> float:
-        """How many seconds a window is: 60, or 600 if more than 8 hours were asked for. The last one is not over yet."""
+        """How many seconds a window is: 60, or 600 if more than 8 hours were asked for."""
 
     @property
     def windows(self) -> list[RateWindow]:
@@ -1168,8 +1168,8 @@ class RunCounts:
     def wait(self) -> Spread:
         """How long jobs had been due when their first run began.
 
-        By the clock of the host that pushed them, and that of the worker. Not of jobs with an id of your own. A job that was
-        rescheduled or requeued counts from its first due time.
+        By the clock of the host that pushed them, and that of the worker. Not of jobs with an id of your own. A job
+        that was rescheduled or requeued counts from its first due time.
         """
 
     @property
@@ -2676,6 +2676,16 @@ class AsyncQueue:
 
     def workers(self) -> Call[list[WorkerInfo]]:
         """Return the workers that are alive: host, start time, and what each runs."""
+
+    def rates(self, within: _Span | None = None) -> Call[Rates]:
+        """Return what the runs of the last time came to: how many jobs are done, how long they wait and run.
+
+        Workers count it, and report it up to 10 s later. By the minute up to 8 hours, else by ten minutes.
+
+        Args:
+            within: how far back, in seconds or as a timedelta, more than 0 and at most 3 days. Default: an hour.
+
+        """
 
     def wait_result(self, id: str, *, timeout: _Span | None = None) -> Call[_Json]:
         """Wait until the job is done and return its result.

@@ -399,9 +399,9 @@ impl Queue {
         self.call(py, workers, |py, workers| object(py, workers.into_iter().map(WorkerInfo::from).collect::<Vec<_>>()))
     }
 
-    /// Return what the runs of the last time came to: how many jobs are done, how long they wait, how long handlers take.
+    /// Return what the runs of the last time came to: how many jobs are done, how long they wait and run.
     ///
-    /// Workers count it, and report it with their beat, up to 10 s later. By the minute up to 8 hours, else by ten minutes.
+    /// Workers count it, and report it up to 10 s later. By the minute up to 8 hours, else by ten minutes.
     ///
     /// Args:
     ///     within: how far back, in seconds or as a timedelta, more than 0 and at most 3 days. Default: an hour.

@@ -28,7 +28,7 @@ end
 
 local minute, ten = math.floor(now / 60000), math.floor(now / 600000)
 local kept = redis.pcall('HMGET', rates, 'minute', 'ten', 'bytes')
--- without: a foreign type under this key leaves a worker without its beat
+-- with `if true then`: a foreign type under this key leaves a worker without its beat
 if not kept.err then
   -- With a clock that was set back, what is later stays until its time comes.
   local first_minute = math.min(tonumber(kept[1]) or minute, minute)
