@@ -470,6 +470,32 @@ final class OutcomesTest extends ThinkTestCase
         self::assertStringNotContainsString('forked', $this->app->log() . $work->said());
     }
 
+    /** @dataProvider bothWorkers */
+    public function testDataThatPhpCannotDecodeFailsAlone(string $command): void
+    {
+        $payload = '{"job":"Does","maxTries":null,"timeout":null,"data":{"n":1,"text":"\ud83d"}}';
+        $this->queue->push(raw: $payload, id: 'a', name: 'Does', maxRetries: 9999);
+        $this->queue->push(raw: '"\ud83d"', id: 'b', name: 'handles', maxRetries: 9999);
+        $this->queue->push(raw: '["\ud83d"]', id: 'c', maxRetries: 9999);
+        $this->push(2, '$job->delete();');
+        $work = $this->start($command);
+        $this->app->hear('run 2');
+        $this->untilCounts([0, 0, 0, 3], 1);
+        foreach ($this->errors() as $error) {
+            self::assertStringContainsString('PHP cannot decode the data of this job', $error);
+        }
+        foreach (['a', 'b', 'c'] as $id) {
+            self::assertSame(1, $this->queue->find($id)?->attempts);
+        }
+        self::assertSame(['run 2 attempt 1'], $this->app->notes());
+        self::assertTrue($work->isRunning());
+        self::assertStringNotContainsString('onFailed for', $this->app->log());
+        if ($command === 'queue:work') {
+            $rows = 'echo json_encode(array_column(app("queue.failer")->all(), "payload"));';
+            self::assertSame(['["\ud83d"]', '"\ud83d"', $payload], json_decode($this->app->evaluate($rows)));
+        }
+    }
+
     public function testEachFailureIsToldOnceAndFoundInTheLog(): void
     {
         $throws = 'throw new \DomainException("no");';

@@ -4,8 +4,10 @@ declare(strict_types=1);
 
 namespace App\Queue;
 
+use Duly\Exception\CorruptException;
 use Duly\Exception\LeaseLostException;
 use Illuminate\Container\Container;
+use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Queue\Job as JobContract;
 use Illuminate\Queue\Jobs\Job;
 
@@ -54,11 +56,16 @@ final class DulyJob extends Job implements JobContract
     public function payload(): array
     {
         if ($this->decoded === null) {
-            $data = $this->reserved->data();
-            $this->fault = self::faultOf($data);
+            $data = [];
+            try {
+                $data = $this->reserved->data();
+                $this->fault = self::faultOf($data);
+            } catch (CorruptException $error) {
+                $this->fault = $error->getMessage();
+            }
             // The worker names each job, and sets its alarm, before it runs it.
-            $isWrong = $this->fault !== null;
-            $this->decoded = $isWrong ? ['job' => $this->reserved->name ?? 'a job of another program'] : $data;
+            $named = ['job' => $this->reserved->name ?? 'a job of another program'];
+            $this->decoded = $this->fault === null ? $data : $named;
         }
         return $this->decoded;
     }

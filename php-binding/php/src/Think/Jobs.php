@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Think;
 
+use Duly\Exception\CorruptException;
 use Duly\Exception\JobInterruptedException;
 use Duly\Failures;
 use Duly\RestartOn;
@@ -102,7 +103,11 @@ final class Jobs
     public function failed(\Duly\Job $job, \Throwable $error): void
     {
         $this->hasFailed = $job;
-        $data = $job->data();
+        try {
+            $data = $job->data();
+        } catch (CorruptException) {
+            return; // no handler has seen it
+        }
         if ($this->failed?->reserved === $job || Payload::isOf($data, $job) || $job->name === null) {
             return; // think-queue has called it
         }
@@ -189,11 +194,17 @@ final class Jobs
 
     /**
      * What think-queue has decided of a run that threw; the worker stores it, also when the server is away for a while.
+     * Data that PHP cannot decode is the same in each run.
      *
      * @return array<string, mixed> arguments of `Duly\Job::fail`
      */
     public function outcome(\Duly\Job $job): array
     {
+        try {
+            $job->data();
+        } catch (CorruptException) {
+            return ['final' => true];
+        }
         return $this->failed?->reserved === $job ? $this->failed->outcome() : [];
     }
 
