@@ -297,16 +297,18 @@ final class OutcomesTest extends ThinkTestCase
     }
 
     /** @dataProvider interruptions */
-    public function testAJobThatIsInterruptedHasNotFailedWhateverItsHandlerThrows(string $throws): void
+    public function testAJobThatIsInterruptedHasNotFailedWhateverItsHandlerDoes(string $does): void
     {
         $this->push(1, 'if (is_file("runtime/again")) { $job->delete(); return; } touch("runtime/again");
-            try { while (true) { usleep(1000); } } catch (\Throwable $e) { ' . $throws . ' }');
+            try { while (true) { usleep(1000); } } catch (\Throwable $e) { ' . $does . ' }');
         $work = $this->start('duly:work', '--tries=1', '--grace=0');
         $this->app->hear('run 1');
         $work->signal(SIGTERM);
         $work->end();
         self::assertSame(['run 1 attempt 1'], $this->app->notes());
         self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        self::assertStringNotContainsString('neither deleted nor released', $this->app->log());
+        self::assertSame([1, 0], [$this->queue->counts()->ready, $this->queue->peek('ready')[0]->attempts ?? null]);
         $this->start('duly:work', '--tries=1');
         $this->untilCounts([0, 0, 0, 0], 1);
         self::assertSame(['run 1 attempt 1', 'run 1 attempt 1'], $this->app->notes());
@@ -319,13 +321,30 @@ final class OutcomesTest extends ThinkTestCase
             'the interruption' => ['throw $e;'],
             'one that it has caused' => ['throw new \RuntimeException("x", 0, $e);'],
             'another one' => ['throw new \RuntimeException("x");'],
+            'nothing' => [''],
+            'it says that it has failed' => ['$job->failed($e);'],
+            'and deletes it' => ['$job->failed($e); $job->delete();'],
+            'it marks it as failed' => ['$job->markAsFailed();'],
+            'it releases it' => ['$job->release();'],
         ];
     }
 
-    /** @dataProvider bothWorkers */
-    public function testAJobWhoseLeaseIsLostHasNotFailedWhateverItsHandlerThrows(string $command): void
+    /** @return iterable<string, array{string, string}> */
+    public static function lateWords(): iterable
     {
-        $this->push(1, 'while (!is_file("runtime/lost")) { usleep(1000); } throw new \RuntimeException("late");');
+        $words = ['throw new \RuntimeException("late");', '$job->failed(new \RuntimeException("late"));'];
+        foreach (self::bothWorkers() as [$command]) {
+            foreach ($words as $code) {
+                yield "{$command}, {$code}" => [$command, $code];
+            }
+        }
+    }
+
+    /** @dataProvider lateWords */
+    public function testAJobWhoseLeaseIsLostHasNotFailedWhateverItsHandlerSays(string $command, string $code): void
+    {
+        $waits = 'while (!is_file("runtime/lost")) { try { usleep(1000); } catch (\Throwable) { } }';
+        $this->push(1, "{$waits} {$code}");
         $this->push(2, '$job->delete();');
         $work = $this->start($command, '--tries=1');
         $this->app->hear('run 1');

@@ -118,10 +118,18 @@ final class Job extends \think\queue\Job
         parent::delete();
     }
 
-    /** @param \Throwable $e */
+    /**
+     * Behind an interruption, or the loss of its lease, it has not failed: it runs again, or elsewhere.
+     *
+     * @param \Throwable $e
+     */
     public function failed($e): void
     {
         $this->isDoneAtEnd = false;
+        if ($this->isLost || $this->isInterrupted()) {
+            $this->worker !== null || $this->fail(); // is refused, as other late outcomes are
+            return;
+        }
         $wasRunning = $this->isRunning;
         $this->isRunning = true;
         $this->failure = $e;

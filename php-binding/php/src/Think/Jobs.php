@@ -184,6 +184,9 @@ final class Jobs
         } finally {
             $this->current = null;
         }
+        if ($this->worker->isInterrupted()) {
+            return; // it goes back, or is another one's, though its handler has caught that
+        }
         $isFailed = $job->hasFailed() && $job->isUnsettled();
         if ($isFailed || $job->wish() !== null) {
             $this->failed = $job;
