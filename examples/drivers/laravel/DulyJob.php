@@ -128,11 +128,18 @@ final class DulyJob extends Job implements JobContract
      */
     public function fail($e = null): void
     {
-        if ($this->isLost || $this->reserved->settled) {
-            $this->markAsFailed(); // for the worker. It is over, or runs elsewhere, so its `failed` is not called
-        } elseif ($this->reserved->interrupted === null) {
+        $isOver = $this->isLost || $this->reserved->settled || $this->reserved->interrupted !== null;
+        if (!$isOver) {
             parent::fail($e);
-        } // or else it is another one's, and what Laravel says of it next is refused
+            return;
+        }
+        // For the worker, which then goes on with no chain. It is over, or runs elsewhere: its `failed` is not called.
+        $this->markAsFailed();
+        try {
+            $this->isUnsettled() && $this->note($e ?? 'its handler failed it', ['final' => true]);
+        } catch (LeaseLostException $lost) {
+            $this->container->make(ExceptionHandler::class)->report($lost);
+        }
     }
 
     public function isDeleted(): bool
