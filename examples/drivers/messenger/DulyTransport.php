@@ -67,6 +67,14 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     {
         $received = $envelope->last(DulyReceivedStamp::class);
         $received === null || $this->endIfForked($received->owner); // its parent's to retry
+        if ($received?->job->interrupted !== null) {
+            // It runs elsewhere, or was cancelled: a retry, or a copy in the failure transport, would be one too many.
+            $received->isHandedOn = true;
+            $job = $received->job;
+            $why = "its run is over ({$job->interrupted})";
+            $this->logger?->warning("duly: job '{$job->id}' of queue '{$job->queue->name}' is not sent again: {$why}");
+            return $envelope;
+        }
         $delay = $envelope->last(DelayStamp::class)?->getDelay() ?? 0;
         $name = $envelope->getMessage()::class;
         $options = [
