@@ -415,6 +415,25 @@ final class OutcomesTest extends ThinkTestCase
         return ['exit' => ['exit(3);'], 'all memory' => [$full], 'the alarm' => ['while (true) { usleep(1000); }']];
     }
 
+    public function testAFailureThatIsNotStoredWhenTheProcessEndsIsNotTold(): void
+    {
+        $this->useServerThatKeepsData();
+        $code = 'note("stop"); while (!is_file("runtime/stopped")) { usleep(1000); } exit(3);';
+        $this->queue->push(['n' => 1, 'code' => $code], name: 'handles', maxRetries: 0);
+        $work = $this->start('queue:work');
+        $this->app->hear('stop');
+        $this->server->kill();
+        $this->app->write('runtime/stopped', '');
+        self::assertSame(3, $work->end());
+        self::assertSame(['run 1 attempt 1', 'stop'], $this->app->notes());
+        self::assertStringNotContainsString('failed for good', $this->app->log());
+        $line = "/job .* of queue 'default' has failed for the last time, .*: the server has not answered/";
+        self::assertMatchesRegularExpression($line, $this->app->log());
+        self::assertStringContainsString('the server has not confirmed that', $this->app->log());
+        self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        $this->server->close();
+    }
+
     public function testFailedOfAJobOfAnotherProgramIsCalledOnceThoughItsHandlerEndsTheProcess(): void
     {
         $this->queue->push(['n' => 9], name: 'handles');
