@@ -148,6 +148,40 @@ final class OutcomesTest extends ThinkTestCase
         self::assertStringContainsString('marked it as failed', $errors[1]);
     }
 
+    /** @dataProvider bothWorkers */
+    public function testAJobThatIsMarkedAsFailedIsInFailedThoughItsProcessEnds(string $command): void
+    {
+        $this->push(1, '$job->markAsFailed(); exit(3);');
+        $this->start($command);
+        $this->untilCounts([0, 0, 0, 1], 0);
+        self::assertStringContainsString('marked it as failed', $this->errors()[0]);
+        self::assertSame(['run 1 attempt 1'], $this->app->notes());
+    }
+
+    public function testAFailedJobIsLetGo(): void
+    {
+        $this->app->write('app/job/Held.php', '<?php
+            namespace app\job;
+            class Held
+            {
+                public function fire(\think\queue\Job $job, $data)
+                {
+                    throw new \DomainException("no");
+                }
+                public function __destruct()
+                {
+                    note("let go");
+                }
+            }
+        ');
+        $this->app->evaluate("think\\facade\\Queue::push('Held', 1);");
+        $this->push(2, '$job->delete();');
+        $this->start('duly:work', '--tries=1');
+        $this->app->hear('run 2');
+        $this->untilCounts([0, 0, 0, 1], 1);
+        self::assertSame(['let go', 'run 2 attempt 1'], $this->app->notes());
+    }
+
     /** @dataProvider endsOfAProcess */
     public function testAJobOfAnotherProgramThatEndsItsProcessHasTheRunsThatItSays(string $code, int $maxRetries): void
     {

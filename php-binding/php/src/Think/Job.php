@@ -339,7 +339,7 @@ final class Job extends \think\queue\Job
             return true;
         }
         $this->decide(!OpenTransactions::areThere($this->app));
-        if ($this->failure !== null && $this->isUnsettled()) {
+        if (($this->failure !== null || $this->hasFailed()) && $this->isUnsettled()) {
             $this->markAsFailed();
             $this->worker !== null || $this->fail();
         } elseif ($this->wish !== null && $this->isUnsettled()) {
