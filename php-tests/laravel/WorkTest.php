@@ -736,6 +736,22 @@ final class WorkTest extends LaravelTestCase
         $this->server->close();
     }
 
+    public function testWhatIsNotConfirmedWhenTheProcessEndsIsSaid(): void
+    {
+        $this->useServerThatKeepsData();
+        $this->does();
+        $code = 'while (!is_file("runtime/stopped")) { usleep(1000); } exit(3);';
+        $data = var_export(['n' => 1, 'code' => $code], true);
+        $this->app->evaluate("\$queue->push('App\\Does', {$data});");
+        $work = $this->start('duly');
+        $this->app->hear('run 1');
+        $this->server->kill();
+        $this->app->write('runtime/stopped', '');
+        self::assertSame(3, $work->end());
+        self::assertStringContainsString('the server has not confirmed that', $work->said());
+        $this->server->close();
+    }
+
     public function testSigtermEndsAnIdleWorkerSoonAndABusyOneBehindItsJob(): void
     {
         $work = $this->start('duly');

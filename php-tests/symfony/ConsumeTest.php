@@ -317,6 +317,25 @@ final class ConsumeTest extends SymfonyTestCase
         $this->server->close();
     }
 
+    public function testWhatIsNotConfirmedWhenTheProcessEndsIsInTheLog(): void
+    {
+        $this->useServerThatKeepsData();
+        $this->app->replace('src/CloseHandler.php', "exit(3)", '(static function (): void {
+            while (!is_file("runtime/stopped")) {
+                usleep(1000);
+            }
+            exit(3);
+        })()');
+        $this->app->evaluate('$app->dispatch(new Close(1, ["exit"]));');
+        $work = $this->consume('orders');
+        $this->app->hear('run 1');
+        $this->server->kill();
+        $this->app->write('runtime/stopped', '');
+        self::assertSame(3, $work->end(60.0));
+        self::assertStringContainsString('the server has not confirmed that', $this->app->log());
+        $this->server->close();
+    }
+
     public function testAProcessThatAHandlerForksEndsWithoutAWord(): void
     {
         $this->app->evaluate('$app->dispatch(new Close(1, ["fork"]));');

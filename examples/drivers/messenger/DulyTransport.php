@@ -118,9 +118,7 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             $isPatient => 1,
             default => self::$empty + 1,
         };
-        foreach ($job === null ? $consumer->events() : [] as $event) {
-            $this->logger?->log($event['level'], "duly: {$event['text']}"); // outages, lost leases
-        }
+        $job === null && $this->report($consumer);
         return $job === null ? [] : [$this->envelopeOf($job)];
     }
 
@@ -235,5 +233,13 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             $this->settle($job, static fn (Job $job) => $job->fail('the process ended during its run'));
         }
         $this->consumer?->close();
+        $this->consumer === null || $this->report($this->consumer); // such as what is not confirmed
+    }
+
+    private function report(Consumer $consumer): void
+    {
+        foreach ($consumer->events() as $event) {
+            $this->logger?->log($event['level'], "duly: {$event['text']}"); // outages, lost leases
+        }
     }
 }
