@@ -171,6 +171,34 @@ final class WorkerHooksTest extends ServerTestCase
         self::assertSame(['ready', 0], [$this->queue->find('b')?->state, $this->queue->find('b')?->attempts]);
     }
 
+    public function testWhatAFailureHookGivesTakesNothingFromAFail(): void
+    {
+        $this->queue->push(1, name: 'gives up', id: 'a', retry: RetryPolicy::fixed(0));
+        $this->queue->push(1, name: 'retries', id: 'b', retry: RetryPolicy::fixed(0));
+        $failed = $ran = $lines = [];
+        $worker = $this->worker(2, static function (string $line) use (&$lines): void {
+            $lines[] = $line;
+        });
+        $worker->on('gives up', static function (mixed $data, Job $job) use (&$ran): never {
+            $ran[] = $job->id;
+            throw new Fail('no such order');
+        });
+        $worker->on('retries', static function (mixed $data, Job $job) use (&$ran): never {
+            $ran[] = $job->id;
+            throw new Retry(after: 3600);
+        });
+        $worker->onFailure(static fn (Job $job): array => $job->id === 'a' ? ['retryAfter' => 60] : ['final' => true]);
+        $worker->onFailed(static function (Job $job) use (&$failed): void {
+            $failed[] = $job->id;
+        })->run();
+        self::assertSame([['a', 'b'], ['a']], [$ran, $failed]);
+        self::assertSame('failed', $this->queue->find('a')?->state);
+        self::assertStringStartsWith('no such order', $this->queue->find('a')->error);
+        self::assertSame('delayed', $this->queue->find('b')?->state);
+        self::assertGreaterThan(microtime(true) + 3000, $this->queue->find('b')->at);
+        self::assertCount(2, preg_grep('/onFailure gave for .* what fail does not take/', $lines) ?: []);
+    }
+
     public function testDataOfOnFailureThatIsTooLargeIsAPlainFailure(): void
     {
         $client = new Client($this->server->url(), $this->prefix, maxDataBytes: 1000);

@@ -177,6 +177,19 @@ final class WorkTest extends LaravelTestCase
         self::assertSame(['plain 2 attempt 1'], array_values(preg_grep('/^plain/', $this->app->notes()) ?: []));
     }
 
+    public function testDataThatPhpCannotDecodeFailsAlone(): void
+    {
+        $this->queue->push(raw: '{"job":"App\\\\Plain","data":{"order":1,"text":"\ud83d"}}', id: 'half', maxRetries: 9);
+        $this->app->evaluate('$queue->push(App\Plain::class, ["order" => 2]);');
+        $work = $this->start('duly', '--tries=0');
+        $this->app->hear('plain 2');
+        $this->untilAcked(1);
+        self::assertTrue($work->isRunning());
+        $job = $this->queue->find('half');
+        self::assertSame(['failed', 1], [$job?->state, $job?->attempts]);
+        self::assertStringContainsString('no payload of Laravel: PHP cannot decode the data', $job->error);
+    }
+
     public function testADelayThatIsOverIsNone(): void
     {
         $said = $this->app->evaluate('
@@ -579,6 +592,45 @@ final class WorkTest extends LaravelTestCase
         self::assertStringContainsString('LeaseLost', $this->app->log());
     }
 
+    public function testAJobThatIsFailedByItsHandlerBehindTheLossOfItsLeaseIsNoSuccess(): void
+    {
+        $this->app->write('app/Chained.php', '<?php
+            namespace App;
+            class Chained implements \Illuminate\Contracts\Queue\ShouldQueue
+            {
+                use \Illuminate\Queue\InteractsWithQueue;
+                public function handle(): void
+                {
+                    note("run 1");
+                    while (!is_file("runtime/lost")) {
+                        usleep(1000);
+                    }
+                    $this->fail(new \DomainException("late"));
+                }
+                public function dispatchNextJobInChain(): void
+                {
+                    note("the next one of the chain");
+                }
+                public function failed(\Throwable $error): void
+                {
+                    note("failed 1");
+                }
+            }
+        ');
+        $this->app->evaluate('$queue->push(new App\Chained()); $queue->push(new App\Close(2));');
+        $work = $this->start('duly', '--tries=3');
+        $this->app->hear('run 1');
+        $this->queue->cancel($this->queue->peek('reserved')[0]->id);
+        $until = microtime(true) + 2.0; // its lease is one second
+        Server::until(static fn (): bool => microtime(true) > $until, '');
+        $this->app->write('runtime/lost', '');
+        $this->app->hear('ran 2');
+        self::assertSame('run 1', $this->app->notes()[0]);
+        self::assertStringStartsWith('run 2', $this->app->notes()[1]);
+        self::assertStringContainsString('LeaseLost', $this->app->log());
+        self::assertTrue($work->isRunning());
+    }
+
     /** @return iterable<string, array{string}> */
     public static function listeners(): iterable
     {
@@ -681,6 +733,22 @@ final class WorkTest extends LaravelTestCase
         $this->untilAcked(2);
         self::assertTrue($work->isRunning());
         $work->kill();
+        $this->server->close();
+    }
+
+    public function testWhatIsNotConfirmedWhenTheProcessEndsIsSaid(): void
+    {
+        $this->useServerThatKeepsData();
+        $this->does();
+        $code = 'while (!is_file("runtime/stopped")) { usleep(1000); } exit(3);';
+        $data = var_export(['n' => 1, 'code' => $code], true);
+        $this->app->evaluate("\$queue->push('App\\Does', {$data});");
+        $work = $this->start('duly');
+        $this->app->hear('run 1');
+        $this->server->kill();
+        $this->app->write('runtime/stopped', '');
+        self::assertSame(3, $work->end());
+        self::assertStringContainsString('the server has not confirmed that', $work->said());
         $this->server->close();
     }
 

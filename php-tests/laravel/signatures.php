@@ -53,4 +53,5 @@ return [
         'stop' => 'status? | status?, options? | status?, options?, reason?',
     ],
     'Illuminate\Contracts\Events\Dispatcher' => ['listen' => 'abstract events, listener?'],
+    'Illuminate\Contracts\Debug\ExceptionHandler' => ['report' => 'abstract e'],
 ];

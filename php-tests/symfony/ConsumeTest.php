@@ -163,6 +163,46 @@ final class ConsumeTest extends SymfonyTestCase
         self::assertSame(1, $this->totals()['acked']);
     }
 
+    /** @return iterable<string, array{string}> */
+    public static function lateThrows(): iterable
+    {
+        yield 'that would be retried' => ['throw late'];
+        yield 'that would go to the failure transport' => ['fail late'];
+    }
+
+    /** @dataProvider lateThrows */
+    public function testAMessageThatWasCancelledIsSentNowhere(string $step): void
+    {
+        $steps = "['hang-once 2', '{$step}']";
+        $this->app->evaluate("\$app->dispatch(new Close(1, {$steps})); \$app->dispatch(new Close(2));");
+        $work = $this->consume('orders');
+        $this->app->hear('run 1');
+        $this->queue->cancel($this->queue->peek('reserved')[0]->id);
+        $this->app->hear('ran 2');
+        $this->untilAcked(1);
+        $counts = $this->queue->counts();
+        self::assertSame([0, 0, 0, 0], [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed]);
+        self::assertSame(0, $this->client->queue('failed')->counts()->ready);
+        self::assertCount(1, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+        self::assertStringContainsString('is not sent again', $this->app->log());
+        self::assertTrue($work->isRunning());
+    }
+
+    public function testAMessageWhoseTimeIsOverIsNotSentAgain(): void
+    {
+        $orders = "\$make('orders', 'default'";
+        $this->app->replace('src/Kernel.php', "{$orders})", "{$orders}, ['timeout' => 1])");
+        $this->app->evaluate('$app->dispatch(new Close(1, ["hang-once 2", "throw-once late"]));');
+        $this->consume('orders');
+        $this->app->hear('ran 1');
+        $this->untilAcked(1);
+        // The retry would be a message of its own.
+        self::assertStringContainsString('is not sent again', $this->app->log());
+        $counts = $this->queue->counts();
+        self::assertSame([0, 0, 0, 0], [$counts->ready, $counts->delayed, $counts->reserved, $counts->failed]);
+        self::assertCount(2, preg_grep('/^run 1/', $this->app->notes()) ?: []);
+    }
+
     public function testAnIdleTransportDelaysNoMessageOfAnother(): void
     {
         // One whose wait is an hour; and another idle one before it.
@@ -274,6 +314,25 @@ final class ConsumeTest extends SymfonyTestCase
         $this->untilAcked(2);
         self::assertTrue($work->isRunning());
         $work->kill();
+        $this->server->close();
+    }
+
+    public function testWhatIsNotConfirmedWhenTheProcessEndsIsInTheLog(): void
+    {
+        $this->useServerThatKeepsData();
+        $this->app->replace('src/CloseHandler.php', "exit(3)", '(static function (): void {
+            while (!is_file("runtime/stopped")) {
+                usleep(1000);
+            }
+            exit(3);
+        })()');
+        $this->app->evaluate('$app->dispatch(new Close(1, ["exit"]));');
+        $work = $this->consume('orders');
+        $this->app->hear('run 1');
+        $this->server->kill();
+        $this->app->write('runtime/stopped', '');
+        self::assertSame(3, $work->end(60.0));
+        self::assertStringContainsString('the server has not confirmed that', $this->app->log());
         $this->server->close();
     }
 

@@ -148,6 +148,40 @@ final class OutcomesTest extends ThinkTestCase
         self::assertStringContainsString('marked it as failed', $errors[1]);
     }
 
+    /** @dataProvider bothWorkers */
+    public function testAJobThatIsMarkedAsFailedIsInFailedThoughItsProcessEnds(string $command): void
+    {
+        $this->push(1, '$job->markAsFailed(); exit(3);');
+        $this->start($command);
+        $this->untilCounts([0, 0, 0, 1], 0);
+        self::assertStringContainsString('marked it as failed', $this->errors()[0]);
+        self::assertSame(['run 1 attempt 1'], $this->app->notes());
+    }
+
+    public function testAFailedJobIsLetGo(): void
+    {
+        $this->app->write('app/job/Held.php', '<?php
+            namespace app\job;
+            class Held
+            {
+                public function fire(\think\queue\Job $job, $data)
+                {
+                    throw new \DomainException("no");
+                }
+                public function __destruct()
+                {
+                    note("let go");
+                }
+            }
+        ');
+        $this->app->evaluate("think\\facade\\Queue::push('Held', 1);");
+        $this->push(2, '$job->delete();');
+        $this->start('duly:work', '--tries=1');
+        $this->app->hear('run 2');
+        $this->untilCounts([0, 0, 0, 1], 1);
+        self::assertSame(['let go', 'run 2 attempt 1'], $this->app->notes());
+    }
+
     /** @dataProvider endsOfAProcess */
     public function testAJobOfAnotherProgramThatEndsItsProcessHasTheRunsThatItSays(string $code, int $maxRetries): void
     {
@@ -297,16 +331,18 @@ final class OutcomesTest extends ThinkTestCase
     }
 
     /** @dataProvider interruptions */
-    public function testAJobThatIsInterruptedHasNotFailedWhateverItsHandlerThrows(string $throws): void
+    public function testAJobThatIsInterruptedHasNotFailedWhateverItsHandlerDoes(string $does): void
     {
         $this->push(1, 'if (is_file("runtime/again")) { $job->delete(); return; } touch("runtime/again");
-            try { while (true) { usleep(1000); } } catch (\Throwable $e) { ' . $throws . ' }');
+            try { while (true) { usleep(1000); } } catch (\Throwable $e) { ' . $does . ' }');
         $work = $this->start('duly:work', '--tries=1', '--grace=0');
         $this->app->hear('run 1');
         $work->signal(SIGTERM);
         $work->end();
         self::assertSame(['run 1 attempt 1'], $this->app->notes());
         self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        self::assertStringNotContainsString('neither deleted nor released', $this->app->log());
+        self::assertSame([1, 0], [$this->queue->counts()->ready, $this->queue->peek('ready')[0]->attempts ?? null]);
         $this->start('duly:work', '--tries=1');
         $this->untilCounts([0, 0, 0, 0], 1);
         self::assertSame(['run 1 attempt 1', 'run 1 attempt 1'], $this->app->notes());
@@ -319,13 +355,30 @@ final class OutcomesTest extends ThinkTestCase
             'the interruption' => ['throw $e;'],
             'one that it has caused' => ['throw new \RuntimeException("x", 0, $e);'],
             'another one' => ['throw new \RuntimeException("x");'],
+            'nothing' => [''],
+            'it says that it has failed' => ['$job->failed($e);'],
+            'and deletes it' => ['$job->failed($e); $job->delete();'],
+            'it marks it as failed' => ['$job->markAsFailed();'],
+            'it releases it' => ['$job->release();'],
         ];
     }
 
-    /** @dataProvider bothWorkers */
-    public function testAJobWhoseLeaseIsLostHasNotFailedWhateverItsHandlerThrows(string $command): void
+    /** @return iterable<string, array{string, string}> */
+    public static function lateWords(): iterable
     {
-        $this->push(1, 'while (!is_file("runtime/lost")) { usleep(1000); } throw new \RuntimeException("late");');
+        $words = ['throw new \RuntimeException("late");', '$job->failed(new \RuntimeException("late"));'];
+        foreach (self::bothWorkers() as [$command]) {
+            foreach ($words as $code) {
+                yield "{$command}, {$code}" => [$command, $code];
+            }
+        }
+    }
+
+    /** @dataProvider lateWords */
+    public function testAJobWhoseLeaseIsLostHasNotFailedWhateverItsHandlerSays(string $command, string $code): void
+    {
+        $waits = 'while (!is_file("runtime/lost")) { try { usleep(1000); } catch (\Throwable) { } }';
+        $this->push(1, "{$waits} {$code}");
         $this->push(2, '$job->delete();');
         $work = $this->start($command, '--tries=1');
         $this->app->hear('run 1');
@@ -394,6 +447,25 @@ final class OutcomesTest extends ThinkTestCase
     {
         $full = 'ini_set("memory_limit", "64M"); while (true) { $data[] = str_repeat("x", 1 << 20); }';
         return ['exit' => ['exit(3);'], 'all memory' => [$full], 'the alarm' => ['while (true) { usleep(1000); }']];
+    }
+
+    public function testAFailureThatIsNotStoredWhenTheProcessEndsIsNotTold(): void
+    {
+        $this->useServerThatKeepsData();
+        $code = 'note("stop"); while (!is_file("runtime/stopped")) { usleep(1000); } exit(3);';
+        $this->queue->push(['n' => 1, 'code' => $code], name: 'handles', maxRetries: 0);
+        $work = $this->start('queue:work');
+        $this->app->hear('stop');
+        $this->server->kill();
+        $this->app->write('runtime/stopped', '');
+        self::assertSame(3, $work->end());
+        self::assertSame(['run 1 attempt 1', 'stop'], $this->app->notes());
+        self::assertStringNotContainsString('failed for good', $this->app->log());
+        $line = "/job .* of queue 'default' has failed for the last time, .*: the server has not answered/";
+        self::assertMatchesRegularExpression($line, $this->app->log());
+        self::assertStringContainsString('the server has not confirmed that', $this->app->log());
+        self::assertSame('0', $this->app->evaluate('echo count(app("queue.failer")->all());'));
+        $this->server->close();
     }
 
     public function testFailedOfAJobOfAnotherProgramIsCalledOnceThoughItsHandlerEndsTheProcess(): void
@@ -468,6 +540,32 @@ final class OutcomesTest extends ThinkTestCase
         $work->signal(SIGTERM);
         self::assertSame(0, $work->end());
         self::assertStringNotContainsString('forked', $this->app->log() . $work->said());
+    }
+
+    /** @dataProvider bothWorkers */
+    public function testDataThatPhpCannotDecodeFailsAlone(string $command): void
+    {
+        $payload = '{"job":"Does","maxTries":null,"timeout":null,"data":{"n":1,"text":"\ud83d"}}';
+        $this->queue->push(raw: $payload, id: 'a', name: 'Does', maxRetries: 9999);
+        $this->queue->push(raw: '"\ud83d"', id: 'b', name: 'handles', maxRetries: 9999);
+        $this->queue->push(raw: '["\ud83d"]', id: 'c', maxRetries: 9999);
+        $this->push(2, '$job->delete();');
+        $work = $this->start($command);
+        $this->app->hear('run 2');
+        $this->untilCounts([0, 0, 0, 3], 1);
+        foreach ($this->errors() as $error) {
+            self::assertStringContainsString('PHP cannot decode the data of this job', $error);
+        }
+        foreach (['a', 'b', 'c'] as $id) {
+            self::assertSame(1, $this->queue->find($id)?->attempts);
+        }
+        self::assertSame(['run 2 attempt 1'], $this->app->notes());
+        self::assertTrue($work->isRunning());
+        self::assertStringNotContainsString('onFailed for', $this->app->log());
+        if ($command === 'queue:work') {
+            $rows = 'echo json_encode(array_column(app("queue.failer")->all(), "payload"));';
+            self::assertSame(['["\ud83d"]', '"\ud83d"', $payload], json_decode($this->app->evaluate($rows)));
+        }
     }
 
     public function testEachFailureIsToldOnceAndFoundInTheLog(): void

@@ -60,6 +60,21 @@ final class SchedulesTest extends ThinkTestCase
         self::assertSame(['old'], $this->names());
     }
 
+    public function testAQueueThatItNeitherServesNorNamesIsLeftAlone(): void
+    {
+        $daily = new Schedule(new NewJob(name: 'order.named'), cron: '@daily');
+        $this->queue->schedules->sync('think', ['of another application' => $daily]);
+        $mail = $this->client->queue('mail')->schedules;
+        $mail->sync('think', ['old' => $daily]);
+        $this->configure("'list' => []");
+        $this->start('duly:work', '--queue=mail');
+        Server::until(static fn (): bool => $mail->list() === [], 'it is not removed');
+        self::assertSame(['of another application'], $this->names());
+        $code = '$worker = Duly\Think\Work::of($app, ["queues" => ["mail"]], []);
+            echo json_encode(array_values((fn () => $this->schedules)->bindTo($worker, $worker::class)()));';
+        self::assertSame('[["mail","think",[]]]', $this->app->evaluate($code));
+    }
+
     public function testThePublishedFileHasAnOwnerAndNoSchedules(): void
     {
         $code = '$worker = Duly\Think\Work::of($app, [], []);

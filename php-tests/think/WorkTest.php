@@ -9,6 +9,17 @@ use Duly\Tests\Server;
 /** `php think duly:work`. */
 final class WorkTest extends ThinkTestCase
 {
+    public function testNumbersOfTheConfigurationMayBeText(): void
+    {
+        $text = "'lease' => '1', 'grace' => '5', 'retry_after' => '0.2', 'memory' => '256', 'max_jobs' => '100', "
+            . "'timeout' => '60', 'prefetch' => '2', 'processes' => '1', 'tries' => '2', 'delay' => '0', 'name' => '7'";
+        $this->app->replace('config/duly.php', "'lease' => 1, 'grace' => 5, 'retry_after' => 0.2", $text);
+        $this->queue->push(['order' => 1], name: 'order.named');
+        $this->start('duly:work');
+        $this->app->hear('handled 1');
+        $this->untilAcked(1);
+    }
+
     public function testItRunsJobsOfThinkQueueAndOfAllOtherPrograms(): void
     {
         $this->app->evaluate('

@@ -4,8 +4,10 @@ declare(strict_types=1);
 
 namespace App\Queue;
 
+use Duly\Exception\CorruptException;
 use Duly\Exception\LeaseLostException;
 use Illuminate\Container\Container;
+use Illuminate\Contracts\Debug\ExceptionHandler;
 use Illuminate\Contracts\Queue\Job as JobContract;
 use Illuminate\Queue\Jobs\Job;
 
@@ -54,11 +56,16 @@ final class DulyJob extends Job implements JobContract
     public function payload(): array
     {
         if ($this->decoded === null) {
-            $data = $this->reserved->data();
-            $this->fault = self::faultOf($data);
+            $data = [];
+            try {
+                $data = $this->reserved->data();
+                $this->fault = self::faultOf($data);
+            } catch (CorruptException $error) {
+                $this->fault = $error->getMessage();
+            }
             // The worker names each job, and sets its alarm, before it runs it.
-            $isWrong = $this->fault !== null;
-            $this->decoded = $isWrong ? ['job' => $this->reserved->name ?? 'a job of another program'] : $data;
+            $named = ['job' => $this->reserved->name ?? 'a job of another program'];
+            $this->decoded = $this->fault === null ? $data : $named;
         }
         return $this->decoded;
     }
@@ -121,11 +128,18 @@ final class DulyJob extends Job implements JobContract
      */
     public function fail($e = null): void
     {
-        if ($this->isLost || $this->reserved->settled) {
-            $this->markAsFailed(); // for the worker. It is over, or runs elsewhere, so its `failed` is not called
-        } elseif ($this->reserved->interrupted === null) {
+        $isOver = $this->isLost || $this->reserved->settled || $this->reserved->interrupted !== null;
+        if (!$isOver) {
             parent::fail($e);
-        } // or else it is another one's, and what Laravel says of it next is refused
+            return;
+        }
+        // For the worker, which then goes on with no chain. It is over, or runs elsewhere: its `failed` is not called.
+        $this->markAsFailed();
+        try {
+            $this->isUnsettled() && $this->note($e ?? 'its handler failed it', ['final' => true]);
+        } catch (LeaseLostException $lost) {
+            $this->container->make(ExceptionHandler::class)->report($lost);
+        }
     }
 
     public function isDeleted(): bool

@@ -162,9 +162,7 @@ final class DulyQueue extends Queue implements QueueContract
             throw $error;
         }
         if ($job === null) {
-            foreach ($consumer->events() as $event) {
-                error_log("duly: {$event['text']}"); // outages, lost leases
-            }
+            self::report($consumer);
             return null;
         }
         return $this->current = new DulyJob($this->container, $job, $this->connectionName);
@@ -222,8 +220,16 @@ final class DulyQueue extends Queue implements QueueContract
         }
         $this->giveUp($why, 0);
         $this->consumer?->close(self::FAREWELL_S);
+        $this->consumer === null || self::report($this->consumer); // such as what is not confirmed
         $this->consumer = null;
         $this->served = [];
+    }
+
+    private static function report(Consumer $consumer): void
+    {
+        foreach ($consumer->events() as $event) {
+            error_log("duly: {$event['text']}"); // outages, lost leases
+        }
     }
 
     /** A job that nobody has settled may do the same again, so that this run counts. */

@@ -67,6 +67,14 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
     {
         $received = $envelope->last(DulyReceivedStamp::class);
         $received === null || $this->endIfForked($received->owner); // its parent's to retry
+        if ($received?->job->interrupted !== null) {
+            // It runs elsewhere, or was cancelled: a retry, or a copy in the failure transport, would be one too many.
+            $received->isHandedOn = true;
+            $job = $received->job;
+            $why = "its run is over ({$job->interrupted})";
+            $this->logger?->warning("duly: job '{$job->id}' of queue '{$job->queue->name}' is not sent again: {$why}");
+            return $envelope;
+        }
         $delay = $envelope->last(DelayStamp::class)?->getDelay() ?? 0;
         $name = $envelope->getMessage()::class;
         $options = [
@@ -110,9 +118,7 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             $isPatient => 1,
             default => self::$empty + 1,
         };
-        foreach ($job === null ? $consumer->events() : [] as $event) {
-            $this->logger?->log($event['level'], "duly: {$event['text']}"); // outages, lost leases
-        }
+        $job === null && $this->report($consumer);
         return $job === null ? [] : [$this->envelopeOf($job)];
     }
 
@@ -227,5 +233,13 @@ final class DulyTransport implements TransportInterface, MessageCountAwareInterf
             $this->settle($job, static fn (Job $job) => $job->fail('the process ended during its run'));
         }
         $this->consumer?->close();
+        $this->consumer === null || $this->report($this->consumer); // such as what is not confirmed
+    }
+
+    private function report(Consumer $consumer): void
+    {
+        foreach ($consumer->events() as $event) {
+            $this->logger?->log($event['level'], "duly: {$event['text']}"); // outages, lost leases
+        }
     }
 }

@@ -230,23 +230,30 @@ final class Runs
     }
 
     /**
-     * Notes a failure; what is refused of it makes it a plain one. An exception that cannot be read goes without its
-     * message, and the rest stays. Gives the wait for the next run.
+     * Notes a failure. What is refused of it leaves what the handler has said, then a plain failure. An exception that
+     * cannot be read goes without its message, and the rest stays. Gives the wait for the next run.
      *
      * @param array<string, mixed> $failure the arguments of `Job::fail`
      */
     public function note(WorkerEngine $engine, Job $job, \Throwable $thrown, array $failure): ?float
     {
+        $handlers = $this->run->failure[1] ?? $failure;
+        $plain = ['error' => $thrown];
         $text = ['error' => Failures::location($thrown)];
-        foreach ([$failure, ['error' => $thrown], $text + $failure] as $given) {
+        $refused = [];
+        foreach ([$failure, $handlers, $plain, $text + $failure, $text + $handlers] as $given) {
+            if (in_array($given, $refused, true)) {
+                continue;
+            }
             try {
                 return $engine->fail(...$given);
             } catch (LeaseLostException $lost) {
                 throw $lost;
             } catch (\Throwable $error) {
                 // A message may be an object or an array, of which PHP warns, and an error handler throws that.
-                $isHandlers = $given === ($this->run->failure[1] ?? $given) || $given === ['error' => $thrown];
-                $what = ($isHandlers ? 'the handler threw for ' : 'onFailure gave for ') . Failures::job($job);
+                $refused[] = $given;
+                $isHooks = $failure !== $handlers && in_array($given, [$failure, $text + $failure], true);
+                $what = ($isHooks ? 'onFailure gave for ' : 'the handler threw for ') . Failures::job($job);
                 $what .= ' what fail does not take: ' . Failures::location($error);
                 $this->hooks->log('error', $what, $job, $error);
                 $this->hooks->letGo($error, $job, 'an exception');

@@ -8,6 +8,7 @@ use Duly\Client;
 use Duly\Consumer;
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\LeaseLostException;
+use Duly\Failures;
 use Duly\NewJob;
 use Duly\Queue;
 use think\App;
@@ -333,22 +334,40 @@ final class Connector extends \think\queue\Connector
     /** The process ends, perhaps in the middle of a run: by `exit`, a fatal error, or think-queue's alarm. */
     private function end(string $why): void
     {
-        $job = $this->current;
-        $this->current = null;
+        [$job, $consumer] = [$this->current, $this->consumer];
+        $this->current = $this->consumer = null;
         $isLast = false;
         try {
+            $before = $consumer?->report();
             try {
                 // It is not given back like one that nobody has run: it may end the next process, too.
                 $isLast = $job?->endsWithProcess() === false && $job->failFor($why);
             } catch (LeaseLostException) {
                 // It runs elsewhere, or its time was over for duly, too.
             }
-            $this->consumer?->close(self::FAREWELL_S); // it may still have to say so
-            $isLast && $job->failedWithProcess($why);
+            $consumer?->close(self::FAREWELL_S); // it may still have to say so
+            $consumer === null || $this->report($consumer, true);
+            $isLast && $this->lastFailed($job, $why, $before ?? [], $consumer?->report() ?? []);
         } catch (\Throwable $error) {
             $this->app->log->record("duly: the worker ends: {$error->getMessage()}", 'error');
         }
-        $this->consumer = null;
+    }
+
+    /**
+     * Its last run has ended the process. What the server has not answered may not be stored, and the job runs again.
+     *
+     * @param array<string, int> $before what the consumer had reported
+     * @param array<string, int> $after
+     */
+    private function lastFailed(Job $job, string $why, array $before, array $after): void
+    {
+        if (($after['failed'] ?? 0) > ($before['failed'] ?? 0)) {
+            $job->failedWithProcess($why);
+        } elseif (($after['lost'] ?? 0) === ($before['lost'] ?? 0)) { // or else an event has said so
+            $named = Failures::job($job->reserved);
+            $text = "{$named} has failed for the last time, and failed() is not called: the server has not answered";
+            $this->app->log->record("duly: {$text} that this is stored ({$why})", 'error');
+        }
     }
 
     private function report(Consumer $consumer, bool $isIdle): void

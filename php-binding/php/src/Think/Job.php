@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Think;
 
+use Duly\Exception\CorruptException;
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\InvalidArgumentException;
 use Duly\Exception\LeaseLostException;
@@ -45,6 +46,8 @@ final class Job extends \think\queue\Job
     private int $owner;
     /** Whether a handler runs it by a worker of its own: transactions that were open before are that handler's. */
     private bool $isInner;
+    /** Why PHP cannot decode its data, if so: it fails without a run. */
+    private ?CorruptException $fault = null;
     /** @var array<string, mixed> */
     private array $payload;
     /** Whether think-queue pushed it. */
@@ -66,7 +69,12 @@ final class Job extends \think\queue\Job
         $this->app = $app;
         $this->connection = $connection;
         $this->queue = $reserved->queue->name;
-        $data = $reserved->data();
+        $data = null;
+        try {
+            $data = $reserved->data();
+        } catch (CorruptException $fault) {
+            $this->fault = $fault; // thrown in `pop` it would end the turn of each worker, and no run would count
+        }
         $this->isOfThinkQueue = Payload::isOf($data, $reserved);
         $this->payload = Payload::decoded($data, $reserved);
         $this->isInner = OpenTransactions::areThere($app);
@@ -94,7 +102,7 @@ final class Job extends \think\queue\Job
 
     public function getRawBody(): string
     {
-        return Payload::of($this->reserved);
+        return $this->fault === null ? Payload::of($this->reserved) : $this->reserved->raw;
     }
 
     /**
@@ -110,15 +118,23 @@ final class Job extends \think\queue\Job
         parent::delete();
     }
 
-    /** @param \Throwable $e */
+    /**
+     * Behind an interruption, or the loss of its lease, it has not failed: it runs again, or elsewhere.
+     *
+     * @param \Throwable $e
+     */
     public function failed($e): void
     {
         $this->isDoneAtEnd = false;
+        if ($this->isLost || $this->isInterrupted()) {
+            $this->worker !== null || $this->fail(); // is refused, as other late outcomes are
+            return;
+        }
         $wasRunning = $this->isRunning;
         $this->isRunning = true;
         $this->failure = $e;
         try {
-            parent::failed($e);
+            $this->fault === null && parent::failed($e); // which gets the data
         } catch (\Throwable $thrown) {
             // The worker of think-queue reports only what the hook has thrown.
             $this->worker !== null || $this->app->make(Handle::class)->report($e);
@@ -267,6 +283,7 @@ final class Job extends \think\queue\Job
         $hasReturned = $leftOpen = false;
         $this->isRunning = true;
         try {
+            $this->fault === null || throw new Fail($this->fault->getMessage(), $this->fault);
             $this->hasTimeout() || throw new Fail('the timeout of its payload is no number of seconds');
             $handler = $this->getResolvedJob();
             [, $method] = $this->getParsedJob();
@@ -322,7 +339,7 @@ final class Job extends \think\queue\Job
             return true;
         }
         $this->decide(!OpenTransactions::areThere($this->app));
-        if ($this->failure !== null && $this->isUnsettled()) {
+        if (($this->failure !== null || $this->hasFailed()) && $this->isUnsettled()) {
             $this->markAsFailed();
             $this->worker !== null || $this->fail();
         } elseif ($this->wish !== null && $this->isUnsettled()) {
@@ -340,7 +357,7 @@ final class Job extends \think\queue\Job
         $this->markAsFailed();
         $error = new \RuntimeException($why);
         try {
-            parent::failed($error);
+            $this->fault === null && parent::failed($error);
         } finally {
             $this->endTransactions();
             $this->app->event->trigger(new JobFailed($this->connection, $this, $error));

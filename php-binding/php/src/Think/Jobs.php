@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Duly\Think;
 
+use Duly\Exception\CorruptException;
 use Duly\Exception\JobInterruptedException;
 use Duly\Failures;
 use Duly\RestartOn;
@@ -22,8 +23,8 @@ final class Jobs
     private RestartOn $restartOn;
     /** The job of think-queue that runs. */
     private ?Job $current = null;
-    /** The last one whose run failed. */
-    private ?Job $failed = null;
+    /** @var ?array{\Duly\Job, array<string, mixed>} the last one whose run failed, and what think-queue has decided */
+    private ?array $failed = null;
     /** The last job that went to `failed`. */
     private ?\Duly\Job $hasFailed = null;
     /** This process; in one that a handler forks, nothing is done to what they share. */
@@ -102,8 +103,12 @@ final class Jobs
     public function failed(\Duly\Job $job, \Throwable $error): void
     {
         $this->hasFailed = $job;
-        $data = $job->data();
-        if ($this->failed?->reserved === $job || Payload::isOf($data, $job) || $job->name === null) {
+        try {
+            $data = $job->data();
+        } catch (CorruptException) {
+            return; // no handler has seen it
+        }
+        if (($this->failed[0] ?? null) === $job || Payload::isOf($data, $job) || $job->name === null) {
             return; // think-queue has called it
         }
         [$class] = HandlerNames::resolve($this->app, $job->name);
@@ -139,10 +144,8 @@ final class Jobs
     {
         $job = $this->current;
         try {
-            $why = $job?->endsWithProcess() === false && $job->hasFailed() ? $job->why() : null;
-            if ($why !== null) {
-                $this->failed = $job;
-                $this->worker->fails($why, $job->outcome());
+            if ($job?->endsWithProcess() === false && $job->hasFailed()) {
+                $this->worker->fails($this->note($job) ?? self::marked(), $job->outcome());
             }
         } catch (\Throwable) {
             // Its lease is lost, or the server is away: the worker says so.
@@ -166,8 +169,7 @@ final class Jobs
                 throw $thrown;
             }
             $this->endIfNecessary($thrown);
-            $this->failed = $job;
-            $why = $job->why() ?? $thrown;
+            $why = $this->note($job) ?? $thrown;
             if ($why !== $thrown) { // by `failed()`, or a listener
                 $text = 'behind the failure of ' . Failures::job($reserved) . ': ' . Failures::location($thrown);
                 $this->app->log->record("duly: {$text}", 'error');
@@ -179,22 +181,42 @@ final class Jobs
         } finally {
             $this->current = null;
         }
+        if ($this->worker->isInterrupted()) {
+            return; // it goes back, or is another one's, though its handler has caught that
+        }
         $isFailed = $job->hasFailed() && $job->isUnsettled();
         if ($isFailed || $job->wish() !== null) {
-            $this->failed = $job;
-            throw $job->why() ?? new \LogicException('its handler has marked it as failed');
+            throw $this->note($job) ?? self::marked();
         }
         Unsettled::settle($this->app, $job, $this->settings);
     }
 
+    /** Notes what think-queue has decided of a run that failed, without the job: that holds its handler. Gives why. */
+    private function note(Job $job): ?\Throwable
+    {
+        $this->failed = [$job->reserved, $job->outcome()];
+        return $job->why();
+    }
+
+    private static function marked(): \LogicException
+    {
+        return new \LogicException('its handler has marked it as failed');
+    }
+
     /**
      * What think-queue has decided of a run that threw; the worker stores it, also when the server is away for a while.
+     * Data that PHP cannot decode is the same in each run.
      *
      * @return array<string, mixed> arguments of `Duly\Job::fail`
      */
     public function outcome(\Duly\Job $job): array
     {
-        return $this->failed?->reserved === $job ? $this->failed->outcome() : [];
+        try {
+            $job->data();
+        } catch (CorruptException) {
+            return ['final' => true];
+        }
+        return ($this->failed[0] ?? null) === $job ? $this->failed[1] : [];
     }
 
     private function queueWorker(): \think\queue\Worker

@@ -23,8 +23,9 @@ final class OwnSchedules
     private const NOT_OF_A_SCHEDULE = ['id', 'delay', 'at', 'onDuplicate', 'durability'];
 
     /**
-     * Makes a worker bring them. A queue that has none gets an empty list, so that what was taken out of the file goes.
-     * Without the setting the worker brings and removes nothing.
+     * Makes a worker bring them. A queue that it serves and that has none gets an empty list, so that what was taken
+     * out of the file goes. Another queue without an entry may have those of another application. Without the setting
+     * the worker brings and removes nothing.
      *
      * @throws InvalidArgumentException with the name of the first entry that is wrong
      */
@@ -53,7 +54,7 @@ final class OwnSchedules
                 throw self::wrong($of, $error->getMessage(), $error);
             }
         };
-        foreach (array_unique([$queue, ...$worker->queues()]) as $served) {
+        foreach ($worker->queues() as $served) {
             // A part of a queue has none of its own.
             str_contains($served, '/') || $give('', [], $served);
         }

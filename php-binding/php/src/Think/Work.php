@@ -55,6 +55,11 @@ final class Work
     public static function of(App $app, array $settings, array $options): Worker
     {
         $configured = $app->config->get('duly.worker', []);
+        foreach (['memory', 'max_jobs', 'timeout', 'prefetch'] as $number) {
+            if (is_numeric($configured[$number] ?? null)) {
+                $configured[$number] = +$configured[$number]; // `env()` gives text
+            }
+        }
         $settings += array_filter([
             'queues' => $configured['queues'] ?? [$app->config->get('duly.queue', 'default')],
             'memory' => array_key_exists('memory', $configured) ? $configured['memory'] : 128,
