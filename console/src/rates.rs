@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use duly::{Error, Millis, NameRates, RateWindow, Rates as AllRates, RunCounts, Spread};
-use serde_json::{Value, json};
+use duly::{Error, Millis, NameRates, RunCounts, Spread};
 
 use crate::show::{Shown, moment, span};
 use crate::target::One;
@@ -35,7 +34,7 @@ impl Rates {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let rates = self.one.open().await?.rates(self.within).await?;
         if self.shown.json {
-            output.json(&as_json(&rates))?;
+            output.json(&rates)?;
             return Ok(DONE);
         }
         if rates.total.runs() == 0 && rates.names.is_empty() {
@@ -97,32 +96,6 @@ fn short(time: Duration) -> String {
         us @ ..10_000_000 => format!("{}.{}s", us / 1_000_000, us / 100_000 % 10),
         _ => span(Millis::from_duration(time).unwrap_or(Millis::ZERO)),
     }
-}
-
-fn as_json(rates: &AllRates) -> Value {
-    let window = |window: &RateWindow| json!({"start": window.start, "counts": counts_as_json(&window.counts)});
-    let name = |of_name: &NameRates| {
-        let counts = counts_as_json(&of_name.counts);
-        json!({"name": of_name.name, "others": of_name.others, "counts": counts})
-    };
-    json!({
-        "since": rates.since,
-        "step": rates.step,
-        "windows": rates.windows.iter().map(window).collect::<Vec<_>>(),
-        "total": counts_as_json(&rates.total),
-        "names": rates.names.iter().map(name).collect::<Vec<_>>(),
-    })
-}
-
-fn counts_as_json(counts: &RunCounts) -> Value {
-    let times = |times: &Spread| {
-        let quantile = |part| times.quantile(part).map(|time| time.as_secs_f64());
-        let mean = times.mean().map(|time| time.as_secs_f64());
-        json!({"count": times.count(), "mean": mean, "p50": quantile(0.5), "p95": quantile(0.95), "p99": quantile(0.99)})
-    };
-    let RunCounts { done, failed, retried, released, wait, run, .. } = counts;
-    let (wait, run) = (times(wait), times(run));
-    json!({"done": done, "failed": failed, "retried": retried, "released": released, "wait": wait, "run": run})
 }
 
 #[cfg(test)]

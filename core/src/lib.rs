@@ -113,10 +113,10 @@ pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownFie
 pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 pub use operate::{
-    AuditOptions, AuditReport, Cancelled, Counts, FailureGroup, FailureGroups, Filter, Finding, Found, Invariant,
-    JobView, Limits, MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LIMITED_NAMES, MAX_QUEUES, Matching, NameLimits,
-    NameRates, QueueInfo, QueuePage, RateWindow, Rates, Requeued, RunCounts, RunningJob, SearchPage, ServerView,
-    Spread, WorkerInfo,
+    AuditOptions, AuditReport, Cancelled, Counts, DEFAULT_RATES_WITHIN, FailureGroup, FailureGroups, Filter, Finding,
+    Found, Invariant, JobView, Limits, MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LIMITED_NAMES, MAX_QUEUES, Matching,
+    NameLimits, NameRates, QueueInfo, QueuePage, RateWindow, Rates, Requeued, RunCounts, RunningJob, SearchPage,
+    ServerView, Spread, WorkerInfo,
 };
 #[doc(hidden)]
 pub use process::runtime;

@@ -20,7 +20,7 @@ pub(crate) use limits::held_back;
 pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
 pub use matching::Matching;
 pub use queues::{MAX_QUEUES, QueueInfo, QueuePage};
-pub use rates::{NameRates, RateWindow, Rates, RunCounts, Spread};
+pub use rates::{DEFAULT_RATES_WITHIN, NameRates, RateWindow, Rates, RunCounts, Spread};
 pub(crate) use registry::MOST_RUNNING;
 pub use registry::{RunningJob, WorkerInfo};
 pub use search::{Filter, SearchPage};

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duly::{
-    Client, Envelope, Error, Filter, Found, Job, JobView, Limits, Lock, LockOptions, Millis, NameLimits, NewJob,
-    OnDuplicate, Outcome, Queue, Rate, Rates, Requeued, ReserveOptions, RetryPolicy, RunCounts, Spread, State, When,
+    Client, DEFAULT_RATES_WITHIN, Envelope, Error, Filter, Found, Job, JobView, Limits, Lock, LockOptions, Millis,
+    NameLimits, NewJob, OnDuplicate, Outcome, Queue, Rate, Rates, Requeued, ReserveOptions, RetryPolicy, State, When,
     WorkerInfo,
 };
 use serde::Deserialize;
@@ -630,7 +630,7 @@ impl Run {
             }
             Verb::Delete { jobs } => queue.delete(jobs).await.map(|()| Value::Null)?,
             Verb::Workers {} => queue.workers().await?.iter().map(worker).collect(),
-            Verb::Rates { within } => rates(&queue.rates(span(within.unwrap_or(3600.0))?).await?),
+            Verb::Rates { within } => rates(&queue.rates(within.map_or(Ok(DEFAULT_RATES_WITHIN), span)?).await?),
             Verb::WaitResult { id, timeout } => {
                 queue.wait_result(&id, timeout.map(span).transpose()?).await?.deserialize()?
             }
@@ -778,27 +778,21 @@ fn worker(worker: &WorkerInfo) -> Value {
     shown
 }
 
+/// Times to three digits.
 fn rates(rates: &Rates) -> Value {
-    let spread = |spread: &Spread| {
-        let shown = |time: Option<Duration>| time.map(|time| (time.as_secs_f64() * 1000.0).round() / 1000.0);
-        let quantile = |part| shown(spread.quantile(part));
-        json!({
-            "count": spread.count(), "mean": shown(spread.mean()),
-            "p50": quantile(0.5), "p95": quantile(0.95), "p99": quantile(0.99),
-        })
-    };
-    let counts = |counts: &RunCounts| {
-        let RunCounts { done, failed, retried, released, wait, run, .. } = counts;
-        let (wait, run) = (spread(wait), spread(run));
-        json!({"done": done, "failed": failed, "retried": retried, "released": released, "wait": wait, "run": run})
-    };
-    let windows = rates.windows.iter();
-    let windows: Vec<_> = windows.map(|one| json!({"start": one.start, "counts": counts(&one.counts)})).collect();
-    let names = rates.names.iter();
-    let names: Vec<_> =
-        names.map(|one| json!({"name": one.name, "others": one.others, "counts": counts(&one.counts)})).collect();
-    let (since, step, total) = (rates.since, rates.step, counts(&rates.total));
-    json!({"since": since, "step": step, "windows": windows, "total": total, "names": names})
+    fn rounded(value: &mut Value) {
+        match value {
+            Value::Number(number) if number.is_f64() => {
+                *value = json!((number.as_f64().unwrap_or_default() * 1000.0).round() / 1000.0);
+            }
+            Value::Object(fields) => fields.values_mut().for_each(rounded),
+            Value::Array(items) => items.iter_mut().for_each(rounded),
+            _ => {}
+        }
+    }
+    let mut shown = json!(rates);
+    rounded(&mut shown);
+    shown
 }
 
 fn found_view(found: &Found) -> Value {

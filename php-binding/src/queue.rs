@@ -27,9 +27,6 @@ use crate::waiting::Signals;
 use crate::words;
 
 /// A queue of a client, partitioned or not.
-/// How far back rates go unless somebody says otherwise.
-const AN_HOUR: Duration = Duration::from_secs(3600);
-
 #[php_class]
 #[php(name = "Duly\\Queue")]
 #[php(flags = ClassFlags::Final)]
@@ -286,7 +283,7 @@ impl Queue {
     #[php(optional = within)]
     pub fn rates(&self, within: Option<&Zval>) -> PhpResult<Rates> {
         let within = given(within).map(|within| millis("within", within)).transpose()?;
-        let within = within.map_or(AN_HOUR, duly::Millis::to_duration);
+        let within = within.map_or(duly::DEFAULT_RATES_WITHIN, duly::Millis::to_duration);
         Ok(self.queue.rates(within, &mut Signals)?.into())
     }
 

@@ -1,6 +1,6 @@
 //! One queue: its states, its limits, and the jobs of one state.
 
-use duly::{Counts, JobView, Limits, Millis, Queue, Rate, State};
+use duly::{Counts, DEFAULT_RATES_WITHIN, JobView, Limits, Millis, Queue, Rate, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
@@ -32,7 +32,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let named = Named::asked(view.client, view.query, words).await?;
     let queue = named.open(view.client)?;
     let (counts, limits, workers) = tokio::try_join!(queue.counts(), queue.limits(), queue.workers())?;
-    let rates = Box::pin(queue.rates(runs::WITHIN)).await?;
+    let rates = Box::pin(queue.rates(DEFAULT_RATES_WITHIN)).await?;
     let wanted = view.query.given("state").map(|text| state_of(text).ok_or(text));
     let state = match wanted {
         Some(Ok(state)) => state,

@@ -1,16 +1,12 @@
 //! What the runs of a queue came to in the last hour: a chart by the minute, and how long jobs of each name wait and run.
 
-use std::time::Duration;
-
-use duly::{NameRates, Rates, RunCounts, Spread};
+use duly::{DEFAULT_RATES_WITHIN, NameRates, Rates, RunCounts, Spread};
 use maud::{Markup, html};
 
 use super::text::{number, shown};
 use super::words::{Words, fill};
 use crate::rates::time;
 
-/// How far back.
-pub(crate) const WITHIN: Duration = Duration::from_secs(3600);
 /// So many of the busiest names are shown.
 const MOST_NAMES: usize = 20;
 /// The height of the chart, in its own units.
@@ -67,7 +63,7 @@ fn chart(words: &Words, rates: &Rates) -> Markup {
     // What is there is seen.
     let height = |count: u64| if count == 0 { 0 } else { (count.saturating_mul(HEIGHT) / most).max(2) };
     let minute = |one: &duly::RateWindow| one.start.saturating_sub(rates.since).get() / rates.step.get().max(1);
-    let minutes = u64::try_from(WITHIN.as_millis()).unwrap_or(0) / rates.step.get().max(1);
+    let minutes = u64::try_from(DEFAULT_RATES_WITHIN.as_millis()).unwrap_or(0) / rates.step.get().max(1);
     let label = fill(words.runs_chart, &[&rates.total.done, &bad(&rates.total), &most]);
     html! {
         svg.chart role="img" viewBox=(format!("0 0 {} {HEIGHT}", minutes * 10)) preserveAspectRatio="none" {

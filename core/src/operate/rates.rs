@@ -4,12 +4,18 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
 use crate::queue::{Part, Queue};
 use crate::script::{Counted, Declared, KeptTally, RatesReply};
 use crate::value::error::Error;
 use crate::value::histogram::Histogram;
 use crate::value::tally::Tally;
 use crate::value::time::Millis;
+
+/// How far back rates go unless somebody says otherwise: an hour.
+pub const DEFAULT_RATES_WITHIN: Duration = Duration::from_secs(3600);
 
 const MINUTE_MS: u64 = 60_000;
 const TEN_MINUTES_MS: u64 = 600_000;
@@ -24,7 +30,7 @@ const TENS_A_CALL: u64 = 10;
 /// after the end of a run. A worker that is killed takes with it what it has not reported. Runs without a worker (`reserve`) are not
 /// counted.
 #[non_exhaustive]
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Where the first window begins, by the server's clock.
     pub since: Millis,
@@ -40,7 +46,7 @@ pub struct Rates {
 
 /// What the runs of a queue came to in a minute or in ten minutes.
 #[non_exhaustive]
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RateWindow {
     /// Where it begins.
     pub start: Millis,
@@ -50,7 +56,7 @@ pub struct RateWindow {
 
 /// What the runs of jobs with one name came to.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NameRates {
     /// The name; `None` for jobs without one, and for those of `others`.
     pub name: Option<String>,
@@ -70,7 +76,7 @@ enum Whose {
 
 /// What runs came to.
 #[non_exhaustive]
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RunCounts {
     /// Runs after which the job was done.
     pub done: u64,
@@ -141,6 +147,20 @@ impl Spread {
     /// How many did not take longer than that, at most 10 % off.
     pub fn up_to(&self, bound: Duration) -> u64 {
         self.histogram.up_to(bound)
+    }
+}
+
+/// Count, mean, p50, p95 and p99, in seconds.
+impl Serialize for Spread {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let seconds = |time: Option<Duration>| time.map(|time| time.as_secs_f64());
+        let mut fields = serializer.serialize_struct("Spread", 5)?;
+        fields.serialize_field("count", &self.count())?;
+        fields.serialize_field("mean", &seconds(self.mean()))?;
+        for (name, part) in [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)] {
+            fields.serialize_field(name, &seconds(self.quantile(part)))?;
+        }
+        fields.end()
     }
 }
 

@@ -117,14 +117,30 @@ impl Presence {
         self.leave(lane, &desk, &mut appetite).await;
     }
 
-    /// Takes along what runs came to. If nobody knows whether the server has it, it is left out: rather too few than too many.
+    /// Takes along what runs came to, with further calls if they have many names. What nobody knows whether the server has it is left
+    /// out: rather too few than too many.
     async fn beat(&self, lane: usize, desk: &Desk, info: &WorkerInfo, life_ms: u64) -> Result<BeatReply, Error> {
-        let tallies = desk.take_tallies(lane);
-        let reply = self.queues[lane].beat(info, life_ms, &tallies.rows()).await;
-        if reply.as_ref().is_err_and(|error| error.kind() != ErrorKind::Timeout) {
-            desk.put_tallies_back(lane, tallies);
+        let mut unreported = desk.unreported(lane);
+        let mut told: Option<BeatReply> = None;
+        loop {
+            let tallies = unreported.tallies.split();
+            match self.queues[lane].beat(info, life_ms, &tallies.rows()).await {
+                // How many were trimmed is told once.
+                Ok(reply) => {
+                    let trimmed = reply.trimmed + told.map_or(0, |before| before.trimmed);
+                    told = Some(BeatReply { trimmed, ..reply });
+                }
+                Err(error) => {
+                    if error.kind() != ErrorKind::Timeout {
+                        unreported.tallies.add_all(tallies);
+                    }
+                    return told.ok_or(error);
+                }
+            }
+            if let Some(reply) = told.filter(|_| unreported.tallies.is_empty()) {
+                return Ok(reply);
+            }
         }
-        reply
     }
 
     /// Says which failed jobs were heard of, and hears of more. Jobs come over the same connection, and wait behind an answer.
@@ -156,7 +172,7 @@ impl Presence {
             if desk.has_claims(lane) {
                 self.hear(lane, desk, appetite).await;
             }
-            while self.beat(lane, desk, &self.worker, 0).await.is_ok() && desk.has_tallies(lane) {}
+            self.beat(lane, desk, &self.worker, 0).await
         };
         let _ = tokio::time::timeout(FAREWELL, last_words).await;
     }

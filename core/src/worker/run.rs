@@ -225,7 +225,7 @@ impl Shared {
             match executor.finish(&run, ended) {
                 Ok(next) => span.in_scope(|| log_outcome(&run.job, next.or_else(|| why.said(&run.job)), &why)),
                 Err(error) => {
-                    tracing::error!(parent: &span, %error, error_type = why.kind(), location = why.location(), "an on_failure hook made a change that is refused, so the run is a plain failure: correct the hook");
+                    tracing::error!(parent: &span, %error, error_type = why.kind(), location = why.location(), "an on_failure hook made a change that is refused, so the failure stays as it was: correct the hook");
                 }
             }
             // A handler that never waits must not keep its thread from other tasks.
@@ -326,7 +326,7 @@ impl Shared {
             let is_changed = changed != job.envelope;
             rewritten = is_changed.then(|| Box::new(changed));
             let (outcome, error, rewritten) = (failure.outcome, &failure.error, rewritten.as_deref().cloned());
-            // A change that is refused makes it a plain failure, of which the engine reports if it is the last.
+            // A change that is refused is left out, and the engine reports if it is the last run.
             if let Ok(decided) = Decided::of(&Settlement { job, outcome, error, rewritten, result: None }) {
                 let is_last = decided.next.is_last();
                 // The grace may end before the hooks.

@@ -673,7 +673,7 @@ async fn one_worker_tells_of_trimmed_jobs_once() {
 
 /// The keys of a call, as it is sent.
 const OF_HEAR: &[u8] = b":returned\r\n$21\r\nduly:{orders}:unheard";
-const OF_BEAT: &[u8] = b":stats\r\n$21\r\nduly:{orders}:unheard";
+const OF_BEAT: &[u8] = b":rates\r\n$21\r\nduly:{orders}:unheard";
 
 /// The server knows the scripts by then: each call is sent once.
 async fn use_scripts(server: &Server) {

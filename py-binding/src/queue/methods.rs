@@ -23,9 +23,6 @@ use crate::registry::WorkerInfo;
 use crate::search::{SearchPage, search_options};
 use crate::select::{By, by};
 
-/// How far back rates go unless somebody says otherwise.
-const AN_HOUR: std::time::Duration = std::time::Duration::from_secs(3600);
-
 #[pymethods]
 impl Queue {
     #[getter]
@@ -407,7 +404,8 @@ impl Queue {
     ///     within: how far back, in seconds or as a timedelta, more than 0 and at most 3 days. Default: an hour.
     #[pyo3(signature = (within=None))]
     fn rates(&self, py: Python<'_>, within: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
-        let within = within.map(|within| convert::duration("within", within)).transpose()?.unwrap_or(AN_HOUR);
+        let within =
+            within.map(|within| convert::duration("within", within)).transpose()?.unwrap_or(duly::DEFAULT_RATES_WITHIN);
         let rates = |queue: Arc<duly::Queue>| async move { queue.rates(within).await };
         self.call(py, rates, |py, rates| object(py, Rates::new(py, &rates)?))
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::between_runs::Hearing;
 use super::outcomes::failure;
 use super::starts::{Start, Turn};
+use super::tallies::due_since;
 use super::timeouts::is_running;
 use super::{Desk, Leased, Phase, Running, State};
 use crate::queue::{Decided, Job, Settlement};
@@ -133,8 +134,8 @@ impl Desk {
         true
     }
 
-    /// Notes what became of a run, for the next call, unless the job's own verbs have said that. An outcome that makes no sense
-    /// is noted as a plain failure, and given as the error.
+    /// Notes what became of a run, for the next call, unless the job's own verbs have said that. Of an outcome that
+    /// makes no sense what does is noted, and the error is given.
     pub(in crate::worker) fn finish(&self, run: &Run, ended: Ended, is_heard: bool) -> Result<Option<Next>, Error> {
         // Before the lock is taken: what a stranger wrote into a record must not hold up the other executors.
         let (decided, refused) = decide(&run.job, ended, is_heard);
@@ -147,7 +148,7 @@ impl Desk {
 
     /// The run has ended, and this is to become of its job.
     pub(super) fn conclude(&self, run: &Run, decided: Option<Decided>, is_heard: bool) -> Concluded {
-        let now = Instant::now();
+        let (now, due_since) = (Instant::now(), due_since(&run.job));
         let mut state = self.lock();
         let is_ours = is_running(&state.jobs.leased, run.index, run.number);
         let Some(leased) = is_ours.then(|| state.end_run(run.index, now)).flatten() else {
@@ -173,7 +174,7 @@ impl Desk {
             Concluded::Before(next) => next.or_else(|| leased.job.said()),
         };
         if let (Some(started), Some(next)) = (started, came_to) {
-            state.tally(leased.lane, &leased.job, started, now, next);
+            state.tally(leased.lane, &leased.job, now.saturating_duration_since(started), due_since, next);
         }
         // A run without an outcome of its own leaves a free executor behind: the fetch loop may be asleep for want of one.
         let has_none = matches!(concluded, Concluded::Before(None));
@@ -215,7 +216,8 @@ pub(super) enum Concluded {
     Before(Option<Next>),
 }
 
-/// What becomes of the job after this run, if its end says anything: a plain failure, and the error, if that makes no sense.
+/// What becomes of the job after this run, if its end says anything. If that makes no sense, also the error: then the job stays as it is, or
+/// else it is a plain failure.
 fn decide(job: &Job, ended: Ended, is_heard: bool) -> (Option<Decided>, Option<Error>) {
     let Ended::Outcome { outcome, error, rewritten, result } = ended else { return (None, None) };
     let rewritten = rewritten.map(|changed| *changed);
@@ -223,7 +225,9 @@ fn decide(job: &Job, ended: Ended, is_heard: bool) -> (Option<Decided>, Option<E
         Ok(decided) => (Some(if is_heard { decided.heard() } else { decided }), None),
         Err(refused) => {
             let error = if error.is_empty() { refused.to_string() } else { error };
-            (Decided::of(&failure(job, &error)).ok(), Some(refused))
+            let unchanged = Settlement { job, outcome, error: &error, rewritten: None, result: None };
+            let decided = Decided::of(&unchanged).or_else(|_| Decided::of(&failure(job, &error)));
+            (decided.ok(), Some(refused))
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What runs came to: counted here, and taken along by the next beat.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Desk, State};
 use crate::process::host;
@@ -13,8 +13,8 @@ use crate::value::tally::Tally;
 
 /// So many names are counted each by itself; the server keeps no more of a queue, either.
 const MOST_NAMES: usize = 200;
-/// A beat takes along as many: the server adds each of them to three windows of time, in about 0.1 ms.
-const NAMES_A_BEAT: usize = 25;
+/// One call takes along as many, and others the rest: the server adds each name to two windows of time.
+const NAMES_A_CALL: usize = 25;
 
 /// The runs of one queue since they were last reported.
 #[derive(Default)]
@@ -42,17 +42,17 @@ impl Tallies {
         self.names.len() < MOST_NAMES && name.len() <= MAX_HANDLER_BYTES && !name.contains('\n')
     }
 
-    /// Takes out what one beat can report.
-    fn split(&mut self) -> Self {
+    /// Takes out what one call can report.
+    pub(in crate::worker) fn split(&mut self) -> Self {
         let others = std::mem::take(&mut self.others);
-        if self.names.len() <= NAMES_A_BEAT {
+        if self.names.len() <= NAMES_A_CALL {
             return Self { names: std::mem::take(&mut self.names), others };
         }
-        let some: Vec<_> = self.names.keys().take(NAMES_A_BEAT).cloned().collect();
+        let some: Vec<_> = self.names.keys().take(NAMES_A_CALL).cloned().collect();
         Self { names: some.into_iter().filter_map(|name| self.names.remove_entry(&name)).collect(), others }
     }
 
-    fn add_all(&mut self, other: Self) {
+    pub(in crate::worker) fn add_all(&mut self, other: Self) {
         for (name, tally) in other.names {
             if self.names.contains_key(&name) || self.may_keep(&name) {
                 self.names.entry(name).or_default().add_all(&tally);
@@ -81,40 +81,45 @@ impl Tallies {
 }
 
 impl State {
-    /// A run has ended.
-    pub(super) fn tally(&mut self, lane: usize, job: &Job, started: Instant, now: Instant, came_to: Next) {
-        let took = now.saturating_duration_since(started);
-        self.lanes.each[lane].tallies.count(job.envelope.name.as_deref(), came_to, waited(job, took), took);
+    /// A run has ended. `due_since`: see [`due_since`].
+    pub(super) fn tally(&mut self, lane: usize, job: &Job, took: Duration, due_since: Option<Duration>, came_to: Next) {
+        let waited = due_since.map(|since| since.saturating_sub(took));
+        self.lanes.each[lane].tallies.count(job.envelope.name.as_deref(), came_to, waited, took);
     }
 }
 
 impl Desk {
-    /// What the next beat is to report of this queue's runs.
-    pub(in crate::worker) fn take_tallies(&self, lane: usize) -> Tallies {
-        self.lock().lanes.each[lane].tallies.split()
-    }
-
-    /// Is there anything left to report?
-    pub(in crate::worker) fn has_tallies(&self, lane: usize) -> bool {
-        !self.lock().lanes.each[lane].tallies.is_empty()
-    }
-
-    /// It was not reported: a later beat does.
-    pub(in crate::worker) fn put_tallies_back(&self, lane: usize, tallies: Tallies) {
-        self.lock().lanes.each[lane].tallies.add_all(tallies);
+    /// What this beat is to report of the queue's runs.
+    pub(in crate::worker) fn unreported(&self, lane: usize) -> Unreported<'_> {
+        Unreported { desk: self, lane, tallies: std::mem::take(&mut self.lock().lanes.each[lane].tallies) }
     }
 }
 
-/// How long a job had been due when its run, which took so long, began. Known of the first run of a job whose id duly made: the id holds
-/// the millisecond. By the clocks of the host that pushed it, and of this one.
-fn waited(job: &Job, took: Duration) -> Option<Duration> {
+/// What a beat is to report. What is left when it is dropped is reported by a later one.
+pub(in crate::worker) struct Unreported<'a> {
+    desk: &'a Desk,
+    lane: usize,
+    pub(in crate::worker) tallies: Tallies,
+}
+
+impl Drop for Unreported<'_> {
+    fn drop(&mut self) {
+        if !self.tallies.is_empty() {
+            self.desk.lock().lanes.each[self.lane].tallies.add_all(std::mem::take(&mut self.tallies));
+        }
+    }
+}
+
+/// For how long a job has been due. Known in the first run of a job whose id duly made: the id holds the millisecond. By the clocks of the
+/// host that pushed it, and of this one.
+pub(super) fn due_since(job: &Job) -> Option<Duration> {
     let envelope = &job.envelope;
     if job.returns > 0 || envelope.attempts > 0 || job.redelivered() {
         return None;
     }
     let pushed = id::made_at(&envelope.id).filter(|at| at.whole_seconds() == envelope.time)?;
     let due = pushed.saturating_add(envelope.delay.to_millis());
-    Some(host::now().saturating_sub(due).to_duration().saturating_sub(took))
+    Some(host::now().saturating_sub(due).to_duration())
 }
 
 #[cfg(test)]
@@ -142,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn beats_report_all_of_it_once_and_what_was_not_reported_comes_with_a_later_one() {
+    fn calls_report_all_of_it_once_and_what_was_not_reported_comes_with_a_later_one() {
         let mut tallies = counted((0..60).map(|number| format!("n{}", number % 30)));
         let mut reported = Tallies::default();
         let first = tallies.split();
-        assert_eq!((first.names.len(), first.rows().len()), (NAMES_A_BEAT, NAMES_A_BEAT + 1));
+        assert_eq!((first.names.len(), first.rows().len()), (NAMES_A_CALL, NAMES_A_CALL + 1));
         assert!(first.rows()[0].1.starts_with("50 0 0 0 "), "{:?}", first.rows()[0]);
         tallies.add_all(first);
         while !tallies.is_empty() {
