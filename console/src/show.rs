@@ -75,6 +75,12 @@ pub(crate) fn is_invisible(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
+/// Exact up to 2^53.
+#[expect(clippy::cast_precision_loss, reason = "a number of jobs")]
+pub(crate) fn number(count: u64) -> f64 {
+    count as f64
+}
+
 /// A time of the server, in UTC.
 pub(crate) fn moment(at: Millis) -> String {
     let at = i64::try_from(at.get()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());

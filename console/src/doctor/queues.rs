@@ -101,7 +101,7 @@ fn late(looked: &Looked, doctor: &Doctor) -> Option<Finding> {
 
 fn failed(looked: &Looked) -> Option<Finding> {
     let failed = looked.counts.failed;
-    let trimmed = looked.counts.totals.iter().find(|(name, _)| name == "trimmed").map_or(0, |(_, count)| *count);
+    let trimmed = looked.counts.total("trimmed");
     let advice = "`duly peek QUEUE failed` shows why; requeue them, or purge them";
     match (failed, trimmed) {
         (0, _) => None,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::text::{Kind, Text};
 use super::{Content, ReadQueue};
-use crate::show::printable;
-use duly::{Counts, Millis, NameRates, RunCounts, Spread, State};
+use crate::show::{number, printable};
+use duly::{Millis, NameRates, RunCounts, Spread, State};
 
 /// A metric of queues.
 struct OfQueues {
@@ -137,7 +137,7 @@ pub(super) fn write(is_up: bool, queues: &[ReadQueue]) -> String {
             text.metric(&name, Kind::Counter, total.help);
         }
         for (queue, content) in read() {
-            text.sample(&name, Kind::Counter, &labels(queue, NO_LABEL), total_of(&content.counts, total.name));
+            text.sample(&name, Kind::Counter, &labels(queue, NO_LABEL), content.counts.total(total.name));
         }
     }
     runs(&mut text, &read().collect::<Vec<_>>());
@@ -223,10 +223,6 @@ fn slots<'a>(queues: impl Iterator<Item = &'a Content>) -> [(&'static str, u64);
     [("busy", busy), ("free", all - busy)]
 }
 
-fn total_of(counts: &Counts, name: &str) -> u64 {
-    counts.totals.iter().find(|(known, _)| known == name).map_or(0, |(_, total)| *total)
-}
-
 fn one(value: f64) -> Vec<(Label<'static>, f64)> {
     vec![(NO_LABEL, value)]
 }
@@ -237,10 +233,4 @@ fn flag(is_so: bool) -> f64 {
 
 fn seconds(span: Option<Millis>) -> f64 {
     span.map_or(0.0, Millis::as_seconds)
-}
-
-/// Exact up to 2^53, as all numbers of Prometheus.
-#[expect(clippy::cast_precision_loss, reason = "a number of jobs")]
-fn number(count: u64) -> f64 {
-    count as f64
 }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use duly::{Counts, Millis};
 use tokio::time::Instant;
 
-use crate::show::{or_dash, printable, span};
+use crate::show::{number, or_dash, printable, span};
 
 /// What is shown of a queue's counts.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,6 @@ struct Totals {
 
 impl Numbers {
     pub(super) fn of(counts: &Counts) -> Self {
-        let total = |name: &str| counts.totals.iter().find(|(known, _)| known == name).map_or(0, |(_, total)| *total);
         Self {
             delayed: counts.delayed,
             ready: counts.ready,
@@ -41,7 +40,11 @@ impl Numbers {
             overdue: counts.overdue,
             is_paused: counts.paused,
             is_held: counts.held.is_some(),
-            totals: Totals { pushed: total("pushed"), done: total("acked"), failed: total("failed") },
+            totals: Totals {
+                pushed: counts.total("pushed"),
+                done: counts.total("acked"),
+                failed: counts.total("failed"),
+            },
         }
     }
 }
@@ -192,12 +195,6 @@ pub(super) fn fitting(width: u16) -> Vec<&'static Column> {
 /// Small rates have a digit behind the point.
 pub(super) fn written(rate: f64) -> String {
     if rate > 0.0 && rate < 9.95 { format!("{rate:.1}") } else { format!("{rate:.0}") }
-}
-
-/// Exact up to 2^53.
-#[expect(clippy::cast_precision_loss, reason = "a number of jobs")]
-fn number(count: u64) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

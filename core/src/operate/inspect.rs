@@ -45,6 +45,11 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The total of this name, such as `pushed`; 0 if nothing was counted.
+    pub fn total(&self, name: &str) -> u64 {
+        self.totals.iter().find(|(known, _)| known == name).map_or(0, |(_, total)| *total)
+    }
+
     /// How many jobs are in this state.
     pub fn of(&self, state: State) -> u64 {
         match state {
