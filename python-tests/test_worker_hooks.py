@@ -344,3 +344,21 @@ def test_log_records_have_fields_and_never_the_data(
     ]
     assert all(record.__dict__["queue"] == "q" for record in caplog.records)
     assert "secret" not in caplog.text
+
+
+def test_what_a_hook_gives_takes_nothing_from_what_the_handler_has_said(
+    client: duly.Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = client.queue("q")
+    queue.push(1, name="ends", max_retries=5)
+    worker = duly.Worker(client, ["q"], max_jobs=1, on_failure=lambda _job, _error: {"attempts": -1})
+
+    @worker.on("ends")
+    def ends(_job: duly.Job) -> None:
+        raise duly.Fail("no order")
+
+    worker.run()
+    assert "the hook on_failure gave for job" in caplog.text
+    (failed,) = queue.peek("failed")
+    assert failed.attempts == 1
+    assert "no order" in failed.error

@@ -1,7 +1,8 @@
 //! What a failure hook may change of a job before it is stored: data, attempts, retries allowed, error.
 
 use crate::support::Server;
-use duly::{ErrorKind, Job, Millis, NewJob, Next, Outcome, Queue, ReserveOptions, RetryPolicy, Settlement};
+use duly::worker::{Failure, Middleware, Worker};
+use duly::{Envelope, ErrorKind, Job, Millis, NewJob, Next, Outcome, Queue, ReserveOptions, RetryPolicy, Settlement};
 
 async fn reserved(queue: &Queue) -> Job {
     queue.reserve(&ReserveOptions::new()).await.unwrap().remove(0)
@@ -60,4 +61,30 @@ async fn data_that_a_hook_made_too_large_is_refused_and_the_lease_is_still_held(
     changed.attempts = 7;
     assert_eq!(large.settle_rewritten(Outcome::FAILURE, changed).await.unwrap(), Next::Failed { attempts: 8 });
     job.ack().await.unwrap();
+}
+
+/// Makes of each job what cannot be stored.
+struct Refused;
+
+impl Middleware for Refused {
+    fn on_failure(&self, _: &Job, _: &mut Failure, changed: &mut Envelope) {
+        changed.priority = 200;
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_takes_nothing_from_what_the_handler_has_said() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(NewJob::from_json("[1]").unwrap().name("ends").max_retries(5)).await.unwrap();
+    let worker = Worker::builder(server.client())
+        .queue("orders", 1)
+        .max_jobs(1)
+        .middleware(Refused)
+        .handler("ends", |_: duly::worker::Job<serde_json::Value>, _| async {
+            Err::<(), _>(Failure::fail_now("no order"))
+        });
+    worker.build().unwrap().run_until(std::future::pending()).await.unwrap();
+    let failed = &queue.peek(duly::State::Failed, 0, 1).await.unwrap()[0].envelope;
+    assert_eq!((failed.error.as_str(), failed.attempts, failed.priority), ("no order", 1, 5));
 }

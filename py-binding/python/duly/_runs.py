@@ -297,10 +297,12 @@ class Runs:
         except LeaseLostError:
             raise
         except (TypeError, ValueError) as error:
-            what = "%s gave for job %s (%s, attempt %d) of queue %s what job.fail refuses: it is a plain failure: %s"
+            what = "%s gave for job %s (%s, attempt %d) of queue %s what job.fail refuses, and is left out: %s"
             self._log_error(what, job, error, " or ".join(hook.label for hook in self._on_failure) or "the handler")
-            failure.error = text
-            return job.fail(text)
+        failure.error = text
+        with suppress(TypeError, ValueError):
+            return job.fail(**Failure(failure.raised)._arguments())  # what the handler has said stays
+        return job.fail(text)
 
     def failed_for_good(self, job: Job, error: str) -> None:
         """Call the hooks of a job that goes to `failed`, or is there already."""
