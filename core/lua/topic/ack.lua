@@ -10,7 +10,7 @@ if tag ~= '' and tag ~= noted_tag then return 0 end
 -- A server without memory lets readers finish: the first write does not grow.
 local acked = 0
 for at = first_item, #ARGV do acked = acked + redis.call('XACK', messages, subscription, ARGV[at]) end
-local read = read_until(redis.call('XPENDING', messages, subscription), ours, others)
+local read = read_until(subscription, floor, redis.call('XPENDING', messages, subscription), ours, others)
 local unread = read and math.max(floor, number_of(read) + 1) or floor
 -- without: what was read is never removed
 if unread > floor then redis.call('ZADD', floors, string.format('%.0f', unread), subscription) end

@@ -171,3 +171,54 @@ fn an_ack_behind_large_entries_of_another_program_reads_few_of_them() {
     let asked = reads(&mut real, &|real| _ = real.ack(0, "", &given[27..]));
     assert!(asked <= 4, "{asked}");
 }
+
+/// One message is always pulled and not acked, and with each one another program adds what no ack may read at once.
+#[test]
+fn acks_free_messages_behind_much_of_another_program_while_one_is_always_pulled() {
+    let mut server = Server::start();
+    for (many, bytes) in [(1, 100_000), (3, 100_000), (12, 1), (150, 1)] {
+        let mut real = topic(&mut server);
+        real.call(&Numbered::Bound([2 * START, 5000, ALL_BYTES]));
+        real.subscribe(0);
+        let (key, text) = (real.keys.spell(Key::Messages), "x".repeat(bytes));
+        let mut held: Option<String> = None;
+        for round in 1..=40 {
+            publish_each(&mut real, START + 10 * round, 1, 10);
+            for at in 1..=many {
+                let id = format!("{}-{}", START + 10 * round + 1, 1000 + at);
+                real.server.command(&["XADD", &key, &id, "x", &text]);
+            }
+            let given = (0..).map_while(|call| {
+                let pull = OnePull { call: 1000 * round + call, most: 1000, ..one_pull(0) };
+                Some(given_by(&mut real, &pull).0).filter(|given| !given.is_empty())
+            });
+            let given: Vec<_> = given.flatten().collect();
+            assert_eq!(given.len(), 1 + many);
+            let all = held.iter().chain(&given[1..]).cloned().collect::<Vec<_>>();
+            real.ack(0, "", &all);
+            held = Some(given[0].clone());
+        }
+        let left = super::foreign::entries(&mut real);
+        assert!(left.contains(held.as_ref().unwrap()));
+        let messages = real.told().messages;
+        assert!(left.len() <= 20 * (1 + many), "{many} of {bytes} bytes: {} left, {messages} messages", left.len());
+        real.server.command(&["FLUSHALL"]);
+    }
+}
+
+/// An older version removes a subscription, and does not know this field.
+#[test]
+fn a_cursor_that_an_older_version_left_removes_nothing_that_was_not_read() {
+    let mut server = Server::start();
+    let mut real = topic(&mut server);
+    real.call(&Numbered::Bound([2 * START, 5000, ALL_BYTES]));
+    real.subscribe(0);
+    publish_each(&mut real, START, 2, 10);
+    real.server.command(&["XADD", &real.keys.spell(Key::Messages), &format!("{}-9", START + 1), "x", "1"]);
+    publish_each(&mut real, START + 2, 2, 10);
+    let given = given_by(&mut real, &OnePull { most: 9, ..one_pull(0) }).0;
+    assert_eq!(given.len(), 5);
+    real.server.command(&["HSET", &real.keys.spell(Key::Topic), "back:s", &given[4]]);
+    real.ack(0, "", &given[1..2]);
+    assert_eq!(super::foreign::entries(&mut real), given);
+}

@@ -76,7 +76,7 @@ impl Fetcher {
             let now = Instant::now();
             self.note_silence(now);
             if self.is_pulled && self.desk.looks_anew() {
-                self.lanes.iter_mut().for_each(|lane| lane.look_at = lane.look_at.min(now));
+                self.lanes.iter_mut().for_each(|lane| lane.looks_anew(now));
             }
             let due = self.is_due(now, self.desk.has_free_executor());
             match self.desk.next_step(due) {

@@ -20,9 +20,9 @@ local function position(subscription)
   return at, ours, others, noted_tag, calls
 end
 
--- The id of the last message of ours up to which a subscription has read everything, by the summary of what it has pulled; or nothing, if a look at a few entries does not find it:
--- then a later ack does.
-local function read_until(pulled, ours, others)
+-- The id of the last message of ours up to which a subscription with this floor has read everything, by the summary of what it has pulled; or nothing, if a look at a few entries
+-- does not find it: then later calls go on with that look, however many others are pulled by then.
+local function read_until(subscription, floor, pulled, ours, others)
   local oldest = pulled[1] > 0 and pulled[2]
   -- What lies behind all messages that were pulled is of another program, whatever its number is.
   -- without `or is_before(ours, oldest)`: what a tool has pulled for one subscription removes messages that another one has not read
@@ -37,15 +37,35 @@ local function read_until(pulled, ours, others)
   if not others and number_of(oldest) > 0 and number_of(oldest) <= last then
     return string.match(oldest, '^%d+') .. string.format('-%.0f', number_of(oldest) - 1)
   end
-  local bytes = 0
-  for _, count in ipairs({ 2, 10 }) do
+  local back = 'back:' .. subscription
+  local noted = redis.call('HGET', topic, back)
+  local from, bytes = oldest, 0
+  -- All that lies before what is pulled and not acked has been read.
+  -- with `noted` for `noted and is_before(noted, oldest)`: a cursor that an older version left takes messages away that a newer subscription of this name has not read
+  if noted and is_before(noted, oldest) then from = noted end
+  for turn = 1, 10 do
+    -- Of large ones, few.
+    local count = turn == 1 and 2 or 10
+    local entries = redis.pcall('XREVRANGE', messages, from, '-', 'COUNT', count)
+    for _, entry in ipairs(entries) do
+      bytes = bytes + size_of(entry)
+      -- with `is_ours(entry)` for `entry[1] ~= from and is_ours(entry)`: a message that was pulled and not acked is removed
+      -- with `entry[1] ~= from` for `entry[1] ~= from and is_ours(entry)`: the number of what another program has added is taken for that of a message
+      if entry[1] ~= from and is_ours(entry) then
+        -- without: once a look has gone on, acks free nothing as long as one is always pulled
+        if noted then redis.call('HDEL', topic, back) end
+        -- What was found from an old cursor may be below what the floor says by now.
+        return number_of(entry[1]) + 1 >= floor and entry[1] or nil
+      end
+    end
+    if #entries < count then
+      from = nil
+      break
+    end
+    from = entries[#entries][1]
     -- without: each ack behind large entries of another program reads many of them
     if bytes > 65536 then break end
-    for _, entry in ipairs(redis.pcall('XREVRANGE', messages, oldest, '-', 'COUNT', count)) do
-      bytes = bytes + size_of(entry)
-      -- with `is_ours(entry)` for `entry[1] ~= oldest and is_ours(entry)`: a message that was pulled and not acked is removed
-      -- with `entry[1] ~= oldest` for `entry[1] ~= oldest and is_ours(entry)`: the number of what another program has added is taken for that of a message
-      if entry[1] ~= oldest and is_ours(entry) then return entry[1] end
-    end
   end
+  -- without: where another program adds much between messages, acks free nothing as long as one is always pulled
+  if from then redis.call('HSET', topic, back, from) elseif noted then redis.call('HDEL', topic, back) end
 end

@@ -29,8 +29,8 @@ local function trim_read(own_floor, own_read)
     local _, ours, others = position(name)
     -- Another program may have destroyed its group.
     local pulled = redis.pcall('XPENDING', messages, name)
-    -- with `read_until(pulled, ours, others)` for `not pulled.err and read_until(pulled, ours, others)`: a subscription whose group is gone ends the calls of all others
-    gone = not pulled.err and read_until(pulled, ours, others)
+    -- with `read_until(name, lowest, pulled, ours, others)` for `not pulled.err and read_until(name, lowest, pulled, ours, others)`: a subscription whose group is gone ends the calls of all others
+    gone = not pulled.err and read_until(name, lowest, pulled, ours, others)
   end
   -- Others with the same floor, or a higher one, have read what lies before it, and no more.
   -- without `or number_of(gone) >= lowest`: what another subscription of the topic has not read is removed

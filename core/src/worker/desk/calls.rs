@@ -83,6 +83,10 @@ impl Desk {
             state.fetcher.is_awake = true;
             return Step::Call { want: state.want() };
         }
+        if state.is_asked_anew() {
+            // That question came when the loop had seen what is due, and is answered by no look from before it.
+            return Step::Sleep { until: Some(now), want };
+        }
         let until = [
             state.lanes.oldest_outcome.map(|oldest| oldest + RIDE_WITHIN),
             state.next_look_for_hoarded(now),

@@ -243,6 +243,11 @@ impl State {
         }
     }
 
+    /// Does somebody want to know what is there now, and the fetch loop has not heard of it?
+    pub(super) fn is_asked_anew(&self) -> bool {
+        self.pulls.as_ref().is_some_and(|pulls| pulls.looks_anew)
+    }
+
     /// The fetch loop has nothing to do: those who asked for what is there need not wait for that any longer.
     pub(super) fn has_looked(&mut self, desk: &Desk) {
         let Some(pulls) = self.pulls.as_mut().filter(|pulls| pulls.looked < pulls.asked) else { return };
@@ -265,5 +270,31 @@ impl State {
         if let Some(sign) = self.pulls.as_mut().and_then(|pulls| pulls.sign.as_mut()) {
             sign.show();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::worker::WorkerSettings;
+    use crate::worker::desk::Step;
+
+    #[tokio::test]
+    async fn a_question_that_comes_when_the_loop_has_seen_what_is_due_waits_for_the_next_look() {
+        let settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        let (desk, executor) = (Desk::new(&settings).pulled(), Arc::new(ExecutorShared::new(0)));
+        assert!(!desk.looks_anew());
+        let mut asked = pin!(desk.pull(&executor, Duration::ZERO));
+        let mut is_answered = || asked.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(!is_answered());
+        let Step::Sleep { until: Some(until), .. } = desk.next_step(false) else { panic!("nothing is due") };
+        assert!(until <= Instant::now() && !is_answered());
+        assert!(desk.looks_anew());
+        let Step::Sleep { .. } = desk.next_step(false) else { panic!("it was looked at") };
+        assert!(is_answered());
     }
 }

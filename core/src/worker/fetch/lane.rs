@@ -50,7 +50,7 @@ pub(super) struct Lane {
     pub(super) silent_since: Option<Instant>,
     pub(super) appetite: Appetite,
     pub(super) past: Arc<Past>,
-    /// When it was woken, if it was not called since: a call that was under way may not have seen for what.
+    /// When it was woken, or somebody asked what is there now, if it was not called since: a call that was under way may not have seen it.
     pub(super) woken_at: Option<Instant>,
 }
 
@@ -74,6 +74,12 @@ impl Lane {
             past: Arc::default(),
             woken_at: None,
         }
+    }
+
+    /// Something may be there that no call has seen, also none that is under way.
+    pub(super) fn looks_anew(&mut self, now: Instant) {
+        self.look_at = now;
+        self.woken_at = Some(now);
     }
 
     /// How many jobs to ask this queue for.

@@ -314,7 +314,9 @@ mod tests {
     async fn a_wake_up_that_comes_during_a_call_is_looked_after() {
         let mut fetcher = fetcher_of(1);
         for (is_woken, looks_again) in [(false, false), (true, true)] {
-            fetcher.lanes[0].woken_at = is_woken.then(Instant::now);
+            if is_woken {
+                fetcher.lanes[0].looks_anew(Instant::now());
+            }
             got_none(&mut fetcher, 0, (None, 0));
             assert_eq!(fetcher.lanes[0].look_at <= Instant::now(), looks_again);
         }

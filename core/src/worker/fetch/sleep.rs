@@ -55,8 +55,7 @@ impl Fetcher {
             return Ok(());
         }
         for index in wake.indexes {
-            self.lanes[index].look_at = Instant::now();
-            self.lanes[index].woken_at = Some(self.lanes[index].look_at);
+            self.lanes[index].looks_anew(Instant::now());
         }
         if let Some(index) = wake.took
             && self.lanes[index].wants(want) == 0
