@@ -62,31 +62,38 @@ steps() {
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
     tests 'rust: units' cargo test "${shape[@]}" --lib
     build_ahead
-    # They wait for longer than the others.
-    tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
-        cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
-    tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
-    tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
+    needs skins check 'python: stubs' python -m mypy.stubtest duly
+    # Before those that need the skins side by side.
+    needs skins tests 'python: conformance' pytest python-tests/test_conformance.py
+    needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
+    # Tests that wait for much of their time leave processors to what stands beside them.
+    beside integration small_ones_and_the_wheel
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' free_threaded
-    needs skins check 'python: stubs' python -m mypy.stubtest duly
     needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
-        --ignore=python-tests/test_docs_examples.py --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
-    needs skins tests 'python: conformance' pytest python-tests/test_conformance.py
-    check 'python: the wheel in an empty venv' ./tools/wheel.sh
-    needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
-    # Most of these wait most of the time: one of the two alone keeps one processor busy.
-    beside plain_php frameworks_and_docs
+        --ignore=python-tests/test_docs_examples.py --numprocesses "$((3 * DULY_TEST_PROCESSES / 2))" --dist loadgroup
+    beside plain_php_and_docs think_php laravel_and_messenger
     check 'bench: guard of the plain path' python -m bench.guard
 }
 
-plain_php() { needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh; }
-frameworks_and_docs() {
-    needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' with_ctrl_c ./tools/phpunit.sh --think
-    needs skins tests 'php: Laravel (DULY_LARAVEL_VENDOR)' with_ctrl_c ./tools/phpunit.sh --laravel
-    needs skins tests 'php: Messenger (DULY_SYMFONY_VENDOR)' with_ctrl_c ./tools/phpunit.sh --symfony
+integration() {
+    tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
+        cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
+}
+small_ones_and_the_wheel() {
+    tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
+    tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
+    check 'python: the wheel in an empty venv' ./tools/wheel.sh
+}
+plain_php_and_docs() {
+    needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh
     needs skins tests 'docs: examples' with_ctrl_c pytest python-tests/test_docs_examples.py \
         --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
+}
+think_php() { needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' with_ctrl_c ./tools/phpunit.sh --think; }
+laravel_and_messenger() {
+    needs skins tests 'php: Laravel (DULY_LARAVEL_VENDOR)' with_ctrl_c ./tools/phpunit.sh --laravel
+    needs skins tests 'php: Messenger (DULY_SYMFONY_VENDOR)' with_ctrl_c ./tools/phpunit.sh --symfony
 }
 
 # Before the first step that needs it, whatever was chosen.
