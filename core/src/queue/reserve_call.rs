@@ -16,7 +16,7 @@ use crate::value::time::whole_ms;
 /// One script call leases at most this many jobs, so that none keeps the server busy for milliseconds; a reserve of
 /// more takes several calls.
 pub(crate) const MAX_RESERVED_A_CALL: usize = 250;
-/// One reserve gives at most this many bytes of records (but always one job).
+/// One reserve ends once it gives this many bytes of records; the last record may go beyond.
 pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 
 /// One call of the reserve script.
@@ -73,16 +73,13 @@ impl Part {
         });
         let together = together.count();
         let all = ReserveCall { want: calls[..together].iter().map(|call| call.want).sum(), ..*first };
-        let mut reply = self.reserve_once(all).await?;
-        while reply.is_unfinished() {
-            reply = self.reserve_once(all).await?;
-        }
-        let had_no_room = self.has_no_room(&reply.jobs, first.max_bytes);
+        let reply = self.reserve_once(all).await?;
+        let stopped_early = reply.is_unfinished() || self.has_no_room(&reply.jobs, first.max_bytes);
         let mut jobs = reply.jobs.into_iter();
         let granted = calls.iter().enumerate().map(|(index, call)| Granted {
             token: reply.token,
             jobs: jobs.by_ref().take(if index < together { call.want } else { 0 }).collect(),
-            is_unfinished: had_no_room || index >= together,
+            is_unfinished: stopped_early || index >= together,
             queue: self.clone(),
         });
         Ok(granted.collect())

@@ -42,12 +42,7 @@ impl<'a> Turn<'a> {
 /// From the one part of a queue, for a caller that does not wait.
 pub(crate) async fn reserve_what_is_ready(part: &Part, options: &ReserveOptions) -> Result<Vec<Job>, Error> {
     let mut turns = [Turn::new(part, Waiting::new(Instant::now(), Duration::ZERO), true)];
-    loop {
-        let (jobs, all_undecodable) = look_at_all(&mut turns, &[0], options).await?;
-        if !all_undecodable {
-            return Ok(jobs.claim());
-        }
-    }
+    Ok(look_at_all(&mut turns, &[0], options).await?.claim())
 }
 
 /// From the parts of these queues with their weights.
@@ -64,9 +59,8 @@ pub(crate) async fn reserve_from_parts(
         .collect();
     loop {
         let order = order_of_turns(queues, selection)?;
-        let round = look_at_all(&mut turns, &order, options).await;
-        let (jobs, all_undecodable) = match round {
-            Ok(round) => round,
+        let jobs = match look_at_all(&mut turns, &order, options).await {
+            Ok(jobs) => jobs,
             Err(error) => {
                 pass_on(&mut turns, Some(&error)).await;
                 return Err(error);
@@ -75,9 +69,6 @@ pub(crate) async fn reserve_from_parts(
         if !jobs.is_empty() {
             pass_on(&mut turns, None).await;
             return Ok(jobs.claim());
-        }
-        if all_undecodable {
-            continue; // there may be more behind them
         }
         // All look again at the same moment, so that a wait rarely ends in the middle of another's.
         let Some(next_look) = turns.iter().filter_map(|turn| turn.next_look).min() else { return Ok(Vec::new()) };
@@ -105,39 +96,43 @@ fn order_of_turns(queues: &[(&[Part], u32)], selection: Selection) -> Result<Vec
     Ok(order)
 }
 
-/// Asks each part in turn until there are enough jobs, or enough bytes. Whoever is asked once there are some is asked without
-/// waiting, which also gives up a promise that is open there. Says, too, whether there was nothing but what cannot be decoded.
-async fn look_at_all(
-    turns: &mut [Turn<'_>],
-    order: &[usize],
-    options: &ReserveOptions,
-) -> Result<(Unclaimed, bool), Error> {
+/// Asks each part in turn until there are enough jobs, or enough bytes; what cannot be decoded counts as neither. Whoever is asked once there are some is asked without
+/// waiting, which also gives up a promise that is open there.
+async fn look_at_all(turns: &mut [Turn<'_>], order: &[usize], options: &ReserveOptions) -> Result<Unclaimed, Error> {
     let mut jobs = Unclaimed::default();
-    let mut had_entries = false;
     let mut bytes_left = MAX_RESERVE_BYTES;
     'turns: for (at, &index) in order.iter().enumerate() {
         let is_last = at + 1 == order.len();
-        let mut is_unfinished = true;
-        while is_unfinished {
+        let mut has_given = false;
+        loop {
             let left = options.most() - jobs.len();
             if left == 0 || bytes_left == 0 {
                 break 'turns;
             }
             let call = ReserveCall { max_bytes: bytes_left, ..ReserveCall::now(&options.clone().max(left)) };
-            match turns[index].look(call, !jobs.is_empty(), is_last).await {
-                Ok(look) => {
-                    had_entries |= look.bytes > 0;
-                    bytes_left = bytes_left.saturating_sub(look.bytes);
-                    is_unfinished = look.is_unfinished;
-                    jobs.extend(look.jobs);
-                }
+            let some_came = !jobs.is_empty();
+            let look = match turns[index].look(call, some_came, is_last).await {
+                Ok(look) => look,
                 Err(error) if jobs.is_empty() => return Err(error),
                 Err(_) => break 'turns, // what is leased must reach the caller
+            };
+            let gives = look.jobs.len();
+            jobs.extend(look.jobs);
+            if gives > 0 {
+                bytes_left = bytes_left.saturating_sub(look.bytes);
             }
+            if !look.is_unfinished {
+                break;
+            }
+            // The leases of what came run, so it is not kept back for calls that give little; and no other part passes this one over.
+            let gives_little = if gives > 0 { has_given && gives < ReserveCall::MOST } else { some_came };
+            if gives_little {
+                break 'turns;
+            }
+            has_given |= gives > 0;
         }
     }
-    let all_undecodable = had_entries && jobs.is_empty();
-    Ok((jobs, all_undecodable))
+    Ok(jobs)
 }
 
 /// What one call to one part gave.
@@ -167,7 +162,7 @@ impl Turn<'_> {
         if self.is_alone {
             let granted = self.part.reserve_with_others(call).await?;
             // Who got something must have it at once.
-            let is_unfinished = granted.is_unfinished && granted.jobs.is_empty() && !some_came;
+            let is_unfinished = granted.is_unfinished && granted.jobs.is_empty();
             return Ok((granted, is_unfinished));
         }
         if some_came {

@@ -61,8 +61,8 @@ where
 pub(crate) struct Granted {
     pub(crate) token: u64,
     pub(crate) jobs: Vec<GrantedJob>,
-    /// This caller was not reached: the call was for others, or had no room for more. Who got something must have it at once, so who got
-    /// nothing looks again by himself.
+    /// This caller was not reached: the call was for others, had no room for more, or did not reach what is ready. Who got something
+    /// must have it at once, so who got nothing looks again by himself.
     pub(crate) is_unfinished: bool,
     pub(crate) queue: Part,
 }
