@@ -129,7 +129,10 @@ words! {
     error_has: "Error has", "错误包含";
     bad_priority: "A priority is a number from 0 to 9.", "优先级是 0 到 9 的数字。";
     none_match: "None of these jobs matches.", "没有匹配的任务。";
+    none_match_yet: "None of the {} jobs that this page has looked at matches. There are more jobs: look on.", "本页查看的 {} 个任务都不匹配。还有更多任务：请继续查看。";
+    none_match_here: "None of the jobs of this page matches. It is the last page.", "本页没有匹配的任务。这是最后一页。";
     match_of: "{} of {} jobs that were looked at match", "查看了 {1} 个任务，{0} 个匹配";
+    match_of_some: "{} of {} jobs that were looked at match; there are more jobs", "查看了 {1} 个任务，{0} 个匹配；还有更多任务";
     look_on: "Look on", "继续查看";
     groups_page: "Failed jobs in groups:", "失败任务分组：";
     groups: "Groups", "分组";
