@@ -3,10 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use crate::operate::Requeued;
 use crate::operate::search::{Cursor, Filter};
 use crate::queue::{Part, Queue};
-use crate::script::{By, Cancel, CancelReply, Declared};
+use crate::script::{By, Cancel, CancelReply, Declared, Requeue, RequeueReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::state::State;
 use crate::value::time::{Millis, When};
@@ -158,17 +157,19 @@ impl Matching {
         self.ids.iter().map(|(_, id)| &**id)
     }
 
-    /// Runs the next 100 of these failed jobs again, with their failures forgotten; gives how many are ready now. A job whose key
-    /// belongs to another job now stays in `failed`.
+    /// Runs the next 100 of these failed jobs again, or as many as have 4 MiB of records, with their failures forgotten; gives how many are
+    /// ready now. A job whose key belongs to another job now stays in `failed`.
     ///
     /// Errors: `InvalidArgument` if these are no failed jobs. After any error the same jobs are the next ones.
     pub async fn requeue(&mut self) -> Result<u64, Error> {
         self.only_in(&[State::Failed], "requeue")?;
         let (part, ids) = self.next(ACT);
         let Some(part) = part else { return Ok(0) };
-        let outcomes = part.requeue(&ids.iter().map(|id| id.as_bytes()).collect::<Vec<_>>()).await?;
-        self.forget(ids.len());
-        Ok(outcomes.iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64)
+        let replies = part.run(Requeue {}.with(ids.iter().map(|id| id.as_bytes()))).await?;
+        let answered: Vec<_> =
+            replies.into_iter().take(ids.len()).take_while(|reply| !matches!(reply, RequeueReply::Later)).collect();
+        self.forget(answered.len());
+        Ok(answered.iter().filter(|reply| matches!(reply, RequeueReply::Requeued)).count() as u64)
     }
 
     /// Removes the next 100 jobs, or as many as have 4 MiB of records, if they still are in that state; gives how many. A worker that
