@@ -87,11 +87,16 @@ impl Matching {
         filter.until = filter.until.into_iter().chain(until).min();
         let step = self.queue.search_on(self.state, &filter, &at, usize::MAX >> 16, is_brief).await?;
         (self.since, self.until) = (since, until);
-        self.looked_at += step.looked_at;
+        // Later rounds look at renewed leases, whose jobs the first one has counted: they count only what they find.
+        let is_first_round = self.rounds == 0;
+        if is_first_round {
+            self.looked_at += step.looked_at;
+        }
         for job in step.found.into_iter().filter(|job| self.filter.matches(self.state, job)) {
             let job = (at.part, Arc::from(job.id));
             if self.known.insert(job.clone()) {
                 self.ids.push_back(job);
+                self.looked_at += u64::from(!is_first_round);
             }
         }
         self.at = match step.next {
@@ -129,7 +134,8 @@ impl Matching {
         Ok(None)
     }
 
-    /// How many jobs were looked at.
+    /// How many jobs were looked at. A reserved job counts once, however often its lease is renewed meanwhile; one that is reserved meanwhile
+    /// counts if it matches.
     pub fn looked_at(&self) -> u64 {
         self.looked_at
     }

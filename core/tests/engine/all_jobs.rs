@@ -109,6 +109,22 @@ async fn jobs_that_match_and_are_sent_round_again_are_counted_beside_an_error() 
     assert_eq!((requeued, direct.counts().await.unwrap().ready), (12, 12));
 }
 
+#[tokio::test]
+async fn a_reserved_job_whose_lease_is_renewed_is_looked_at_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 3).await;
+    let jobs = queue.reserve(&ReserveOptions::new().max(3).lease(Duration::from_secs(30))).await.unwrap();
+    let mut found = queue.matching(State::Reserved, Filter::new()).unwrap();
+    assert!(found.look().await.unwrap());
+    assert_eq!((found.looked_at(), found.len()), (3, 3));
+    jobs[1].extend(Duration::from_secs(60)).await.unwrap();
+    push(&queue, 1).await;
+    queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(60))).await.unwrap();
+    while found.look().await.unwrap() {}
+    assert_eq!((found.looked_at(), found.len()), (4, 4));
+}
+
 /// How many scripts the server has run.
 fn script_calls(server: &Server) -> u64 {
     let line = |info: &str, name: &str| {
