@@ -7,7 +7,7 @@ use duly::{Error, ErrorKind, Filter, Matching, Queue, SearchPage, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::asked::MOST_JOBS;
+use super::asked::MOST_JOBS_OF_ONE;
 use super::named::Named;
 use super::queue::{STATES, state_name, state_of, table};
 use super::request::Fields;
@@ -21,6 +21,9 @@ const SEARCH_ON: Duration = Duration::from_secs(2);
 /// How long a request looks for jobs, and how long it acts on them: less together than a request may take.
 const LOOK: Duration = Duration::from_secs(8);
 const ACT: Duration = Duration::from_secs(10);
+
+/// How many jobs one look finds at most.
+const A_LOOK: usize = 500;
 
 /// The fields of a filter, as in an address.
 pub(crate) const FIELDS: [&str; 6] = ["name", "unnamed", "key_prefix", "error", "priority", "group"];
@@ -170,7 +173,7 @@ pub(crate) struct Found {
 pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<Found, Error> {
     let (mut jobs, started) = (queue.matching(state, filter)?, Instant::now());
     while jobs.look().await? {
-        if started.elapsed() > LOOK || jobs.len() >= MOST_JOBS {
+        if started.elapsed() > LOOK || jobs.len() + A_LOOK > MOST_JOBS_OF_ONE {
             return Ok(Found { jobs, is_all: false });
         }
     }
