@@ -490,6 +490,11 @@ def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client
     none = web.get("/jobs", queue="mail", state="ready", name="none").text
     assert "None of these jobs matches." in none
     assert "/ask/" not in none
+    for act, state in (("cancel-matching", "ready"), ("requeue-matching", "failed")):
+        asked = web.get(f"/ask/{act}", queue="mail", state=state, name="none").text
+        assert f"No {state} job of mail matches<" in asked
+        assert "There is nothing to do. Go back" in asked
+        assert f"/act/{act}" not in asked
     for wrong in ("priority=11", "priority=x", "cursor=1-zz"):
         assert web.ask("GET", f"/jobs?queue=mail&state=failed&{wrong}").status == 400
 

@@ -148,6 +148,10 @@ words! {
     ask_requeue_matching: "Run {} failed jobs of {} that match again?", "重新执行 {1} 中匹配的 {0} 个失败任务？";
     ask_cancel_matching: "Remove {0} {2} jobs of {1} that match?", "删除 {1} 中匹配的 {0} 个{2}任务？";
     ask_cancel_matching_more: "They are removed for good. A worker that runs one loses it.", "任务将被永久删除。若正在执行，工作进程会失去租约。";
+    ask_none_match: "No {2} job of {1} matches", "{1} 中没有匹配的{2}任务";
+    ask_none_match_more: "If some matched before, they have run, were removed or changed since. There is nothing to do. Go back to see the jobs, or to change the filter.", "如果之前有匹配的任务，它们已执行、被删除或已变化。无需操作。请返回查看任务或修改筛选条件。";
+    ask_none_match_yet: "No {2} job of {1} was found that matches", "{1} 中尚未找到匹配的{2}任务";
+    ask_none_match_yet_more: "None of the first {} jobs matches, and a page has no time for more. To act on all jobs that match, run `duly requeue` or `duly cancel` with this filter.", "前 {} 个任务都不匹配，页面时限内无法查看更多。要处理全部匹配的任务，请用同样的条件运行 duly requeue 或 duly cancel。";
     asked_some: "{} jobs were looked at, as many as a page has time for. Of those behind them none is touched.", "页面时限内查看了 {} 个任务。其后的任务不会被处理。";
     asked_long_ago: "This was asked too long ago", "询问已过期";
     asked_long_ago_more: "Nothing was done. Go back, and look at the jobs again.", "未执行任何操作。请返回重新查看任务。";
