@@ -247,15 +247,23 @@ def test_all_that_match_are_cancelled_or_rescheduled(duly_command: Command, orde
     assert duly_command("reschedule", "orders", "--now")[0] == 2
 
 
-@pytest.mark.parametrize("act", [["cancel", "--only", "delayed", "--only", "ready"], ["reschedule", "--delay", "2h"]])
+@pytest.mark.parametrize(
+    ("act", "look"),
+    [
+        (["cancel", "--only", "delayed", "--only", "ready"], b"ready"),
+        # Delayed jobs are looked at first, whatever the order.
+        (["cancel", "--only", "ready", "--only", "delayed"], b"delayed"),
+        (["reschedule", "--delay", "2h"], b"ready"),
+    ],
+)
 def test_a_job_that_becomes_ready_between_two_looks_is_counted_once(
-    orders: duly.Queue, server: Server, prefix: str, act: list[str]
+    orders: duly.Queue, server: Server, prefix: str, act: list[str], look: bytes
 ) -> None:
     for name in "abc":
         orders.push(name, id=name, name="x", delay=3600)
     command = [sys.executable, "-m", "duly", act[0], "orders", *act[1:], "--name", "x", "--yes", "--prefix", prefix]
-    # When all delayed jobs were looked at.
-    with way_to(server, b"\r\nready\r\n", lambda: orders.reschedule("b", delay=0)) as url:
+    # Before the look at jobs of that state.
+    with way_to(server, b"\r\n%b\r\n" % look, lambda: orders.reschedule("b", delay=0)) as url:
         ended = subprocess.run([*command, "--url", url], capture_output=True, text=True, check=False)
     done = {"cancel": "are removed", "reschedule": "have another due time"}[act[0]]
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"3 of 3 jobs {done}\n", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -152,6 +153,17 @@ def test_a_file_that_was_loaded_and_not_rewritten(start: Start) -> None:
     said = doctor(server.url)
     assert (said.level("version"), said.bad) == (("warning", {"version"}) if affected else (level, set()))
     assert ("if it had crashed, run BGREWRITEAOF, and then `duly audit`" in said.text("version")) == affected
+    # A rewrite that goes on, and one that was killed, have not rewritten it.
+    info = server.cli("INFO", "server")
+    (pid,) = (line.partition(":")[2] for line in info.splitlines() if line.startswith("process_id:"))
+    server.cli("CONFIG", "SET", "rdb-key-save-delay", "60000000")
+    server.cli("BGREWRITEAOF")
+    assert doctor(server.url).level("version") == ("warning" if affected else level)
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        os.kill(int(child), signal.SIGKILL)
+    until(lambda: "aof_last_bgrewrite_status:err" in server.cli("INFO", "persistence"), "its child is killed")
+    assert doctor(server.url).level("version") == ("warning" if affected else level)
+    server.cli("CONFIG", "SET", "rdb-key-save-delay", "0")
     server.cli("BGREWRITEAOF")
     until(lambda: "aof_rewrite_in_progress:0" in server.cli("INFO", "persistence"), "it rewrites its file")
     said = doctor(server.url)

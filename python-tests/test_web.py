@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import duly
 import pytest
+from slow_lines import Line, slow_lines
 from support import Server, running, until
 
 HOSTILE = "<script>alert(1)</script>"
@@ -489,8 +490,50 @@ def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client
     none = web.get("/jobs", queue="mail", state="ready", name="none").text
     assert "None of these jobs matches." in none
     assert "/ask/" not in none
+    for act, state in (("cancel-matching", "ready"), ("requeue-matching", "failed")):
+        asked = web.get(f"/ask/{act}", queue="mail", state=state, name="none").text
+        assert f"No {state} job of mail matches<" in asked
+        assert "There is nothing to do. Go back" in asked
+        assert f"/act/{act}" not in asked
     for wrong in ("priority=11", "priority=x", "cursor=1-zz"):
         assert web.ask("GET", f"/jobs?queue=mail&state=failed&{wrong}").status == 400
+
+
+def test_a_filter_looks_on_behind_large_jobs(
+    web: Web, start: Start, client: duly.Client, server: Server, prefix: str
+) -> None:
+    queue = client.queue("files")
+    for number in range(60):
+        queue.push("x" * 1_000_000, id=f"large{number}", max_retries=0)
+        (job,) = queue.reserve_many(1)
+        job.fail("no disk", final=True)
+    fail(queue, "wanted", name="mail.send")
+    fields = {"queue": "files", "state": "failed", "name": "mail.send"}
+    page = web.get("/jobs", **fields).text
+    assert re.findall(r'class="id" href="/job\?queue=files&amp;id=(.*?)"', page) == ["wanted"]
+    assert "1 of 61 jobs that were looked at match<" in page
+    # On a line that is this late, two seconds are a few calls only.
+    with slow_lines(server.socket, [Line(100_000_000, 0.4)]) as (url,):
+        far = start(url, prefix)
+        far.enter()
+        link, pages = f"/jobs?{urlencode(fields)}", 0
+        while 'class="id"' not in (text := far.ask("GET", link).text):
+            looked_at = re.search(r"None of the (\d+) jobs that this page has looked at matches", text)
+            assert looked_at is not None, text
+            assert 0 < int(looked_at[1]) < 61
+            # All that match, on whichever page they are.
+            assert "/ask/cancel-matching?" in text
+            (link,) = (each for each in Forms(text).links if "cursor=" in each and "lang=" not in each)
+            pages += 1
+        assert pages > 0
+        assert "/ask/requeue-matching?" in text
+        assert "本页查看的" in far.get("/jobs", **fields, lang="zh").text
+    # The last page, without a job that matches.
+    found = queue.search("failed", limit=60)
+    fields["name"] = "none"
+    last = web.get("/jobs", **fields, cursor=found.cursor or "").text
+    assert "It is the last page." in last
+    assert "/ask/requeue-matching?" in last
 
 
 def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Client) -> None:

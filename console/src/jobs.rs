@@ -8,7 +8,7 @@ use duly::{Error, Found, JobView, NewJob, OnDuplicate, State};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::matches::{Matches, each_once, end_progress, progress};
+use crate::matches::{Matches, end_progress, in_their_order, progress};
 use crate::show::{Shown, escaped, moment, or_dash};
 use crate::target::{By, One, Which};
 use crate::when::When;
@@ -191,13 +191,11 @@ impl Find {
             self.which.by()?;
         }
         let filter = filter.unwrap_or_default();
-        let named = each_once(&self.state);
-        let every = [JobState::Delayed, JobState::Ready, JobState::Reserved, JobState::Failed];
         let states = match self.state.is_empty() {
             // A ready job has no time to search by.
-            true if self.matches.has_times() => &[JobState::Delayed, JobState::Reserved, JobState::Failed][..],
-            true => &every[..],
-            false => &named,
+            true if self.matches.has_times() => vec![State::Delayed, State::Reserved, State::Failed],
+            true => vec![State::Delayed, State::Ready, State::Reserved, State::Failed],
+            false => in_their_order(&self.state.iter().map(|state| (*state).into()).collect::<Vec<_>>()),
         };
         let queue = self.one.open().await?;
         let (mut jobs, mut looked_at, mut is_all) = (Vec::new(), 0, true);
@@ -210,7 +208,7 @@ impl Find {
                     is_all = false;
                     break;
                 }
-                let page = queue.search((*state).into(), &filter, cursor.as_deref(), left.min(duly::MAX_BATCH)).await?;
+                let page = queue.search(state, &filter, cursor.as_deref(), left.min(duly::MAX_BATCH)).await?;
                 looked_at += page.looked_at;
                 jobs.extend(page.jobs);
                 cursor = page.cursor;

@@ -118,7 +118,7 @@ pub(crate) async fn act_on_all(
     yes: Yes,
     output: &mut Output<'_>,
 ) -> Result<u8, Error> {
-    let states = each_once(states);
+    let states = in_their_order(states);
     let mut all = Vec::new();
     for state in &states {
         let mut found = queue.matching(*state, filter.clone())?;
@@ -172,15 +172,11 @@ pub(crate) async fn act_on_all(
     Ok(DONE)
 }
 
-/// The states that were asked for, without those that were said before.
-pub(crate) fn each_once<T: Copy + PartialEq>(states: &[T]) -> Vec<T> {
-    let mut known = Vec::new();
-    for state in states {
-        if !known.contains(state) {
-            known.push(*state);
-        }
-    }
-    known
+/// The states that were asked for, each once, in the order in which a job goes through them: so a search finds a job that moves on meanwhile.
+/// One that comes back, as a retry does, may be missed in any order.
+pub(crate) fn in_their_order(states: &[State]) -> Vec<State> {
+    let every = [State::Delayed, State::Ready, State::Reserved, State::Failed];
+    every.into_iter().filter(|state| states.contains(state)).collect()
 }
 
 /// Only on a terminal, where the next line takes its place.

@@ -171,7 +171,7 @@ fn version(facts: &Facts) -> Option<Finding> {
 
 /// No field says whether a server crashed or was stopped. But a file that was rewritten since the start has no half of a script.
 fn keeps_half_a_script(facts: &Facts, this: &str) -> Finding {
-    if facts.number("aof_base_size").is_some_and(|size| size > 0) && facts.number("aof_rewrites") == Some(0) {
+    if facts.number("aof_base_size").is_some_and(|size| size > 0) && !was_rewritten(facts) {
         let what = format!(
             "{this} has loaded its append-only file and has not rewritten it since: if it had crashed, the file may have \
              half of a script, which the next start executes"
@@ -183,6 +183,14 @@ fn keeps_half_a_script(facts: &Facts, this: &str) -> Finding {
     let advice =
         "run BGREWRITEAOF after each start that follows a crash, and `duly audit` for each queue: docs/servers.md";
     Finding::new(Note, "version", what, advice)
+}
+
+/// The server counts a rewrite when it begins. `CONFIG RESETSTAT` sets the count to 0: then the warning comes once too often, which harms
+/// nothing. So it does if a rewrite has failed behind one that had not.
+fn was_rewritten(facts: &Facts) -> bool {
+    facts.number("aof_rewrites") != Some(0)
+        && facts.text("aof_last_bgrewrite_status").is_none_or(|status| status == "ok")
+        && facts.number("aof_rewrite_in_progress") != Some(1)
 }
 
 fn eviction(facts: &Facts) -> Option<Finding> {
@@ -457,9 +465,15 @@ mod tests {
         assert_eq!(level(&[("redis_version", "6.2.14"), file]), Some(Level::Ok));
         assert_eq!(level(&[("redis_version", "7.2.4"), ("valkey_version", "8.0.1"), file]), Some(Note));
         assert_eq!(level(&[("redis_version", "7.2.4"), ("valkey_version", "9.1.2"), file]), Some(Level::Ok));
-        let loaded =
-            |rewrites| [file, ("redis_version", "7.0.15"), ("aof_base_size", "89"), ("aof_rewrites", rewrites)];
-        assert_eq!([level(&loaded("0")), level(&loaded("1"))], [Some(Warning), Some(Note)]);
+        let loaded = |rewrites, status, goes_on| {
+            let rewritten = [("aof_last_bgrewrite_status", status), ("aof_rewrite_in_progress", goes_on)];
+            let known = [file, ("redis_version", "7.0.15"), ("aof_base_size", "89"), ("aof_rewrites", rewrites)];
+            level(&[&known[..], &rewritten].concat())
+        };
+        assert_eq!(loaded("1", "ok", "0"), Some(Note));
+        for (rewrites, status, goes_on) in [("0", "ok", "0"), ("1", "err", "0"), ("1", "ok", "1"), ("2", "err", "1")] {
+            assert_eq!(loaded(rewrites, status, goes_on), Some(Warning), "{rewrites} {status} {goes_on}");
+        }
         assert_eq!(level(&[("redis_version", "7.4.0"), ("dragonfly_version", "df-v1.2.0")]), Some(Warning));
         assert_eq!(level(&[]), None);
     }

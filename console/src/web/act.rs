@@ -64,7 +64,8 @@ struct Question {
     /// Of the jobs, or schedules, that it is about.
     count: u64,
     text: String,
-    more: &'static str,
+    /// What it means; without jobs, what to do then.
+    more: String,
     /// Of jobs that match: what the form holds of them, and how many were looked at if that are not all.
     of_matching: Option<(String, Option<u64>)>,
     /// The page for those who say no.
@@ -145,9 +146,9 @@ impl Act {
             section.ask {
                 h1 { (shown(&text)) }
                 @if of_matching.is_some() { (matches::described(query, words)) }
-                @if let Some(looked_at) = looked_at { p { (fill(words.asked_some, &[&number(looked_at)])) } }
+                @if let Some(looked_at) = looked_at && count > 0 { p { (fill(words.asked_some, &[&number(looked_at)])) } }
                 @if self == Self::Cancel { p.name { (shown(query.get("id"))) } }
-                @if count == 0 { p { (words.none_left) } } @else { p { (more) } }
+                p { (more) }
                 div.actions {
                     @if count > 0 { (view.button(self.name(), &fields, words.yes, class)) }
                     a.button href=(back) { (words.back) }
@@ -162,7 +163,10 @@ impl Act {
         let (words, query, queue) = (view.words, view.query, named.open(view.client)?);
         let state = state_of(query.get("state")).unwrap_or(State::Failed);
         let of_queue = named.link("/queue", &[("state", state.as_str())]);
-        let asked = |count, text, more, back| Ok(Some(Question { count, text, more, of_matching: None, back }));
+        let asked = |count, text, more: &str, back| {
+            let more = if count == 0 { words.none_left } else { more }.to_owned();
+            Ok(Some(Question { count, text, more, of_matching: None, back }))
+        };
         match self {
             Self::Cancel => asked(1, words.ask_cancel.to_owned(), words.ask_cancel_more, named.job(query.get("id"))),
             Self::RequeueAll => {
@@ -180,7 +184,14 @@ impl Act {
                 let of_state = state_name(state, words).to_lowercase();
                 let question = if is_requeue { words.ask_requeue_matching } else { words.ask_cancel_matching };
                 let more = if is_requeue { words.ask_requeue_all_more } else { words.ask_cancel_matching_more };
-                let text = fill(question, &[&counted, &named.name, &of_state]);
+                let (text, more) = match (count, looked_at) {
+                    (0, None) => (words.ask_none_match, words.ask_none_match_more.to_owned()),
+                    (0, Some(looked_at)) => {
+                        (words.ask_none_match_yet, fill(words.ask_none_match_yet_more, &[&number(looked_at)]))
+                    }
+                    _ => (question, more.to_owned()),
+                };
+                let text = fill(text, &[&counted, &named.name, &of_state]);
                 let secret = match count {
                     0 => String::new(),
                     _ => view.asked.note(about(self, named, state, query), found).unwrap_or_default(),

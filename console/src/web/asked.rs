@@ -6,9 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::door::secret;
 use super::matches::Found;
 
-/// The questions that are remembered, and the jobs that they are about together: 100 to 200 bytes each.
+/// The questions that are remembered.
 const MOST: usize = 100;
-pub(crate) const MOST_JOBS: usize = 500_000;
+
+/// The jobs that one question is about, and all of them together, 100 to 200 bytes each: so four large ones, of four tabs of a browser, are
+/// open at once.
+pub(crate) const MOST_JOBS_OF_ONE: usize = 250_000;
+const MOST_JOBS: usize = 4 * MOST_JOBS_OF_ONE;
 
 /// The questions that nobody has answered yet; the oldest ones go.
 #[derive(Debug, Default)]
@@ -39,10 +43,8 @@ impl Asked {
     pub(crate) fn put_back(&self, secret: String, about: String, found: Found) {
         let mut questions = self.questions();
         questions.push_back(Question { secret, about, found });
-        let mut jobs: usize = questions.iter().map(|question| question.found.jobs.len()).sum();
-        while questions.len() > MOST || (jobs > MOST_JOBS && questions.len() > 1) {
-            jobs -= questions.pop_front().map_or(0, |question| question.found.jobs.len());
-        }
+        let jobs: Vec<_> = questions.iter().map(|question| question.found.jobs.len()).collect();
+        questions.drain(..too_many(&jobs));
     }
 
     /// Nothing if it is forgotten, or was about something else.
@@ -51,6 +53,19 @@ impl Asked {
         let at = questions.iter().position(|question| question.secret == secret && question.about == about)?;
         questions.remove(at).map(|question| question.found)
     }
+}
+
+/// How many of the oldest questions go, whose jobs are so many each. The newest one stays.
+fn too_many(jobs: &[usize]) -> usize {
+    let (mut together, mut kept) = (0, 0);
+    for count in jobs.iter().rev() {
+        together += count;
+        if kept == MOST || (kept > 0 && together > MOST_JOBS) {
+            break;
+        }
+        kept += 1;
+    }
+    jobs.len() - kept
 }
 
 #[cfg(test)]
@@ -76,5 +91,13 @@ mod tests {
         }
         assert!(asked.take(&secrets[1], "this").is_none(), "the oldest one goes");
         assert_eq!(secrets[2..].iter().filter(|secret| asked.take(secret, "this").is_some()).count(), MOST - 2);
+    }
+
+    #[test]
+    fn a_large_question_forgets_no_other_large_one() {
+        let large = [MOST_JOBS_OF_ONE; 6];
+        assert_eq!([1, 2, 4, 5, 6].map(|open| too_many(&large[..open])), [0, 0, 0, 1, 2]);
+        assert_eq!(too_many(&[MOST_JOBS_OF_ONE, 1, 1, 1]), 0);
+        assert_eq!([too_many(&[MOST_JOBS + 1]), too_many(&[1, MOST_JOBS]), too_many(&[0; MOST + 3])], [0, 1, 3]);
     }
 }

@@ -1,12 +1,13 @@
 //! The jobs of a state that match a filter, and what is done to all of them.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use duly::{Error, ErrorKind, Filter, JobView, Matching, Queue, State};
+use duly::{Error, ErrorKind, Filter, Matching, Queue, SearchPage, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::asked::MOST_JOBS;
+use super::asked::MOST_JOBS_OF_ONE;
 use super::named::Named;
 use super::queue::{STATES, state_name, state_of, table};
 use super::request::Fields;
@@ -14,9 +15,15 @@ use super::text::number;
 use super::view::{A_PAGE, Failure, Page, Shown, View};
 use super::words::{Words, fill};
 
+/// How long a page searches on while it is not full.
+const SEARCH_ON: Duration = Duration::from_secs(2);
+
 /// How long a request looks for jobs, and how long it acts on them: less together than a request may take.
 const LOOK: Duration = Duration::from_secs(8);
 const ACT: Duration = Duration::from_secs(10);
+
+/// How many jobs one look finds at most.
+const A_LOOK: usize = 500;
 
 /// The fields of a filter, as in an address.
 pub(crate) const FIELDS: [&str; 6] = ["name", "unnamed", "key_prefix", "error", "priority", "group"];
@@ -48,17 +55,41 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let (words, query) = (view.words, view.query);
     let named = Named::asked(view.client, query, words).await?;
     let (state, filter) = (state_of(query.get("state")).unwrap_or(State::Failed), filter_of(query, words)?);
-    let page = named.open(view.client)?.search(state, &filter, query.given("cursor"), A_PAGE).await?;
+    let page = search(&named.open(view.client)?, state, &filter, query.given("cursor")).await?;
+    // Other pages may have jobs that match.
+    let is_only_page = page.cursor.is_none() && query.given("cursor").is_none();
     let body = html! {
         h1 { (words.filter_page) " " a.name href=(named.link("/queue", &[("state", state.as_str())])) { (named.name) } }
         (form(view, &named, state))
+        @if !page.jobs.is_empty() || !is_only_page { (actions(view, &named, state)) }
         @if !page.jobs.is_empty() {
-            (actions(view, &named, state))
             (table(view, &named, state, &page.jobs))
-        } @else { p.none { (words.none_match) } }
-        (pager(view, &named, state, page.cursor.as_deref(), page.looked_at, &page.jobs))
+        } @else if page.cursor.is_some() {
+            p.none { (fill(words.none_match_yet, &[&number(page.looked_at)])) }
+        } @else {
+            p.none { (if is_only_page { words.none_match } else { words.none_match_here }) }
+        }
+        (pager(view, &named, state, &page))
     };
     Ok(Page::new(words.filter_page, body))
+}
+
+/// The jobs of a page. Beside large jobs, one search looks at a few only: so the page searches on until it is full.
+async fn search(queue: &Queue, state: State, filter: &Filter, cursor: Option<&str>) -> Result<SearchPage, Error> {
+    let started = Instant::now();
+    let mut page = queue.search(state, filter, cursor, A_PAGE).await?;
+    // A ready list may have entries of one job that no longer count, and one search knows only its own.
+    let mut known: HashSet<_> = page.jobs.iter().map(|job| job.envelope.id.clone()).collect();
+    while page.jobs.len() < A_PAGE
+        && started.elapsed() < SEARCH_ON
+        && let Some(cursor) = &page.cursor
+    {
+        let next = queue.search(state, filter, Some(cursor), A_PAGE - page.jobs.len()).await?;
+        page.jobs.extend(next.jobs.into_iter().filter(|job| known.insert(job.envelope.id.clone())));
+        page.looked_at += next.looked_at;
+        page.cursor = next.cursor;
+    }
+    Ok(page)
 }
 
 fn form(view: &View<'_>, named: &Named, current: State) -> Markup {
@@ -98,21 +129,15 @@ fn actions(view: &View<'_>, named: &Named, state: State) -> Markup {
     }
 }
 
-fn pager(
-    view: &View<'_>,
-    named: &Named,
-    state: State,
-    cursor: Option<&str>,
-    looked_at: u64,
-    jobs: &[JobView],
-) -> Markup {
+fn pager(view: &View<'_>, named: &Named, state: State, page: &SearchPage) -> Markup {
     let (words, given) = (view.words, given(view.query));
+    let counts = if page.cursor.is_some() { words.match_of_some } else { words.match_of };
     let to = |more: &[(&str, &str)]| named.link("/jobs", &[&[("state", state.as_str())][..], &given, more].concat());
     html! {
         nav.pager {
             @if view.query.given("cursor").is_some() { a href=(to(&[])) { (words.first_page) } }
-            span { (fill(words.match_of, &[&number(jobs.len() as u64), &number(looked_at)])) }
-            @if let Some(cursor) = cursor { a rel="next" href=(to(&[("cursor", cursor)])) { (words.look_on) } }
+            span { (fill(counts, &[&number(page.jobs.len() as u64), &number(page.looked_at)])) }
+            @if let Some(cursor) = &page.cursor { a rel="next" href=(to(&[("cursor", cursor)])) { (words.look_on) } }
         }
     }
 }
@@ -148,7 +173,7 @@ pub(crate) struct Found {
 pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<Found, Error> {
     let (mut jobs, started) = (queue.matching(state, filter)?, Instant::now());
     while jobs.look().await? {
-        if started.elapsed() > LOOK || jobs.len() >= MOST_JOBS {
+        if started.elapsed() > LOOK || jobs.len() + A_LOOK > MOST_JOBS_OF_ONE {
             return Ok(Found { jobs, is_all: false });
         }
     }

@@ -129,7 +129,10 @@ words! {
     error_has: "Error has", "错误包含";
     bad_priority: "A priority is a number from 0 to 9.", "优先级是 0 到 9 的数字。";
     none_match: "None of these jobs matches.", "没有匹配的任务。";
+    none_match_yet: "None of the {} jobs that this page has looked at matches. There are more jobs: look on.", "本页查看的 {} 个任务都不匹配。还有更多任务：请继续查看。";
+    none_match_here: "None of the jobs of this page matches. It is the last page.", "本页没有匹配的任务。这是最后一页。";
     match_of: "{} of {} jobs that were looked at match", "查看了 {1} 个任务，{0} 个匹配";
+    match_of_some: "{} of {} jobs that were looked at match; there are more jobs", "查看了 {1} 个任务，{0} 个匹配；还有更多任务";
     look_on: "Look on", "继续查看";
     groups_page: "Failed jobs in groups:", "失败任务分组：";
     groups: "Groups", "分组";
@@ -145,6 +148,10 @@ words! {
     ask_requeue_matching: "Run {} failed jobs of {} that match again?", "重新执行 {1} 中匹配的 {0} 个失败任务？";
     ask_cancel_matching: "Remove {0} {2} jobs of {1} that match?", "删除 {1} 中匹配的 {0} 个{2}任务？";
     ask_cancel_matching_more: "They are removed for good. A worker that runs one loses it.", "任务将被永久删除。若正在执行，工作进程会失去租约。";
+    ask_none_match: "No {2} job of {1} matches", "{1} 中没有匹配的{2}任务";
+    ask_none_match_more: "If some matched before, they have run, were removed or changed since. There is nothing to do. Go back to see the jobs, or to change the filter.", "如果之前有匹配的任务，它们已执行、被删除或已变化。无需操作。请返回查看任务或修改筛选条件。";
+    ask_none_match_yet: "No {2} job of {1} was found that matches", "{1} 中尚未找到匹配的{2}任务";
+    ask_none_match_yet_more: "None of the first {} jobs matches, and a page has no time for more. To act on all jobs that match, run `duly requeue` or `duly cancel` with this filter.", "前 {} 个任务都不匹配，页面时限内无法查看更多。要处理全部匹配的任务，请用同样的条件运行 duly requeue 或 duly cancel。";
     asked_some: "{} jobs were looked at, as many as a page has time for. Of those behind them none is touched.", "页面时限内查看了 {} 个任务。其后的任务不会被处理。";
     asked_long_ago: "This was asked too long ago", "询问已过期";
     asked_long_ago_more: "Nothing was done. Go back, and look at the jobs again.", "未执行任何操作。请返回重新查看任务。";

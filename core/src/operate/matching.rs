@@ -3,10 +3,9 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use crate::operate::Requeued;
 use crate::operate::search::{Cursor, Filter};
 use crate::queue::{Part, Queue};
-use crate::script::{By, Cancel, CancelReply, Declared};
+use crate::script::{By, Cancel, CancelReply, Declared, Requeue, RequeueReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::state::State;
 use crate::value::time::{Millis, When};
@@ -88,11 +87,16 @@ impl Matching {
         filter.until = filter.until.into_iter().chain(until).min();
         let step = self.queue.search_on(self.state, &filter, &at, usize::MAX >> 16, is_brief).await?;
         (self.since, self.until) = (since, until);
-        self.looked_at += step.looked_at;
+        // Later rounds look at renewed leases, whose jobs the first one has counted: they count only what they find.
+        let is_first_round = self.rounds == 0;
+        if is_first_round {
+            self.looked_at += step.looked_at;
+        }
         for job in step.found.into_iter().filter(|job| self.filter.matches(self.state, job)) {
             let job = (at.part, Arc::from(job.id));
             if self.known.insert(job.clone()) {
                 self.ids.push_back(job);
+                self.looked_at += u64::from(!is_first_round);
             }
         }
         self.at = match step.next {
@@ -130,7 +134,8 @@ impl Matching {
         Ok(None)
     }
 
-    /// How many jobs were looked at.
+    /// How many jobs were looked at. A reserved job counts once, however often its lease is renewed meanwhile; one that is reserved meanwhile
+    /// counts if it matches.
     pub fn looked_at(&self) -> u64 {
         self.looked_at
     }
@@ -158,17 +163,19 @@ impl Matching {
         self.ids.iter().map(|(_, id)| &**id)
     }
 
-    /// Runs the next 100 of these failed jobs again, with their failures forgotten; gives how many are ready now. A job whose key
-    /// belongs to another job now stays in `failed`.
+    /// Runs the next 100 of these failed jobs again, or as many as have 4 MiB of records, with their failures forgotten; gives how many are
+    /// ready now. A job whose key belongs to another job now stays in `failed`.
     ///
     /// Errors: `InvalidArgument` if these are no failed jobs. After any error the same jobs are the next ones.
     pub async fn requeue(&mut self) -> Result<u64, Error> {
         self.only_in(&[State::Failed], "requeue")?;
         let (part, ids) = self.next(ACT);
         let Some(part) = part else { return Ok(0) };
-        let outcomes = part.requeue(&ids.iter().map(|id| id.as_bytes()).collect::<Vec<_>>()).await?;
-        self.forget(ids.len());
-        Ok(outcomes.iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64)
+        let replies = part.run(Requeue {}.with(ids.iter().map(|id| id.as_bytes()))).await?;
+        let answered: Vec<_> =
+            replies.into_iter().take(ids.len()).take_while(|reply| !matches!(reply, RequeueReply::Later)).collect();
+        self.forget(answered.len());
+        Ok(answered.iter().filter(|reply| matches!(reply, RequeueReply::Requeued)).count() as u64)
     }
 
     /// Removes the next 100 jobs, or as many as have 4 MiB of records, if they still are in that state; gives how many. A worker that

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::Server;
 use crate::support::proxy::{Fault, Proxy};
-use duly::{NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
+use duly::{Filter, NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
 
 async fn push(queue: &Queue, count: usize) {
     let jobs = (0..count).map(|_| NewJob::from_json("1").unwrap());
@@ -79,6 +79,50 @@ async fn large_jobs_are_sent_round_again_a_few_at_a_time() {
     assert_eq!(requeued[12], duly::Requeued::Absent);
     assert_eq!(queue.purge(State::Ready).await.unwrap(), 12);
     assert_eq!(queue.push(NewJob::from_json("1").unwrap().key("j11")).await.unwrap().id().len(), 16);
+}
+
+#[tokio::test]
+async fn jobs_that_match_and_are_sent_round_again_are_counted_beside_an_error() {
+    let server = Server::start();
+    let (proxy, direct) = (Proxy::before(server.port()).await, server.queue("orders"));
+    let client = proxy.builder().deadline(Duration::from_millis(500)).fail_fast(false).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    let data = format!("\"{}\"", "x".repeat(900_000));
+    for _ in 0..3 {
+        for _ in 0..4 {
+            direct.push(NewJob::from_json(data.as_str()).unwrap()).await.unwrap();
+        }
+        fail(&direct, 4).await;
+    }
+    let mut found = queue.matching(State::Failed, Filter::new()).unwrap();
+    while found.look().await.unwrap() {}
+    assert_eq!(direct.requeue(&["none".to_owned()]).await.unwrap(), [duly::Requeued::Absent]); // now the server knows the script
+    proxy.next_behind(1, Fault::LoseRequest);
+    let first = found.requeue().await.unwrap();
+    assert_eq!((first + found.len() as u64, found.is_empty()), (12, false));
+    assert!(found.requeue().await.unwrap_err().is_transient());
+    proxy.reopen();
+    let mut requeued = first;
+    while !found.is_empty() {
+        requeued += found.requeue().await.unwrap();
+    }
+    assert_eq!((requeued, direct.counts().await.unwrap().ready), (12, 12));
+}
+
+#[tokio::test]
+async fn a_reserved_job_whose_lease_is_renewed_is_looked_at_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 3).await;
+    let jobs = queue.reserve(&ReserveOptions::new().max(3).lease(Duration::from_secs(30))).await.unwrap();
+    let mut found = queue.matching(State::Reserved, Filter::new()).unwrap();
+    assert!(found.look().await.unwrap());
+    assert_eq!((found.looked_at(), found.len()), (3, 3));
+    jobs[1].extend(Duration::from_secs(60)).await.unwrap();
+    push(&queue, 1).await;
+    queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(60))).await.unwrap();
+    while found.look().await.unwrap() {}
+    assert_eq!((found.looked_at(), found.len()), (4, 4));
 }
 
 /// How many scripts the server has run.

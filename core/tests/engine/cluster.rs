@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -116,10 +116,15 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
     let cluster = Cluster::start();
     let slot = cluster.slot("duly:{orders}:jobs");
 
+    let (moves_so_far, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
+    let (moved, to_do) = (Arc::clone(&moves_so_far), Arc::clone(&all));
     let producer = cluster.client().queue("orders").unwrap();
     let pushing = tokio::spawn(async move {
         let mut pushed = HashSet::new();
-        for order in 0..JOBS {
+        let mut order = 0;
+        // Until the slot has moved, on a machine that is slow with that.
+        while order < JOBS || moved.load(Ordering::Relaxed) < 2 {
+            order += 1;
             // Some due later, some with keys and priorities: all keys of the queue come into being on the way.
             let mut job = NewJob::new(&json!({ "order_id": order })).unwrap();
             if order % 3 == 0 {
@@ -130,6 +135,7 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
             }
             pushed.insert(producer.push(job).await.unwrap().id().to_owned());
         }
+        to_do.store(pushed.len(), Ordering::Relaxed);
         pushed
     });
     let worker = cluster.client().queue("orders").unwrap();
@@ -137,7 +143,7 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
         let mut done = HashSet::new();
         let mut twice = 0;
         let until = Instant::now() + Duration::from_secs(50);
-        while done.len() < JOBS && Instant::now() < until {
+        while done.len() < all.load(Ordering::Relaxed) && Instant::now() < until {
             let jobs = worker.reserve(&ReserveOptions::new().max(20).wait(Duration::from_millis(200))).await.unwrap();
             for job in &jobs {
                 if job.ack().await.is_ok() && !done.insert(job.id().to_owned()) {
@@ -153,6 +159,7 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
         while !pushing.is_finished() && moves < 12 {
             moves += 1;
             cluster.move_slot(&slot, moves % 3);
+            moves_so_far.store(moves, Ordering::Relaxed);
         }
         (moves, pushing, cluster)
     });
@@ -161,7 +168,6 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
     let (done, twice) = working.await.unwrap();
     assert_eq!(pushed.difference(&done).count(), 0, "lost in {moves} moves");
     assert_eq!(twice, 0, "acked twice in {moves} moves");
-    assert!(moves >= 2, "the slot moved {moves} times only");
 }
 
 /// How many jobs of each queue have run.
