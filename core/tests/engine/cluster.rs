@@ -116,14 +116,14 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
     let cluster = Cluster::start();
     let slot = cluster.slot("duly:{orders}:jobs");
 
-    let (moves_so_far, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
-    let (moved, to_do) = (Arc::clone(&moves_so_far), Arc::clone(&all));
+    let (so_far, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
+    let (done_so_far, to_do) = (Arc::clone(&so_far), Arc::clone(&all));
     let producer = cluster.client().queue("orders").unwrap();
     let pushing = tokio::spawn(async move {
         let mut pushed = HashSet::new();
         let mut order = 0;
         // Until the slot has moved, on a machine that is slow with that.
-        while order < JOBS || moved.load(Ordering::Relaxed) < 2 {
+        while order < JOBS || done_so_far.load(Ordering::Relaxed) < 2 {
             order += 1;
             // Some due later, some with keys and priorities: all keys of the queue come into being on the way.
             let mut job = NewJob::new(&json!({ "order_id": order })).unwrap();
@@ -159,7 +159,7 @@ async fn no_job_is_lost_while_its_slot_moves_between_nodes() {
         while !pushing.is_finished() && moves < 12 {
             moves += 1;
             cluster.move_slot(&slot, moves % 3);
-            moves_so_far.store(moves, Ordering::Relaxed);
+            so_far.store(moves, Ordering::Relaxed);
         }
         (moves, pushing, cluster)
     });
