@@ -81,6 +81,9 @@ final class WorkerLogTest extends ServerTestCase
             $ids[] = $this->queue->push($data, name: $name, maxRetries: 0, resultTtl: 60);
         }
         $worker->run();
+        // A machine that is slow gives prefetched jobs back, and says so.
+        $isFailure = static fn (string $line) => str_contains($line, ' failed for good: ');
+        $lines = array_values(array_filter($lines, $isFailure));
         self::assertCount(count($expected), $lines);
         foreach ($expected as $at => [, , $said]) {
             self::assertStringContainsString(sprintf($said, $ids[$at]), $lines[$at]);
