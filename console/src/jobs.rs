@@ -8,7 +8,7 @@ use duly::{Error, Found, JobView, NewJob, OnDuplicate, State};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::matches::{Matches, end_progress, in_their_order, progress};
+use crate::matches::{EVERY, Matches, end_progress, in_their_order, progress};
 use crate::show::{Shown, escaped, moment, or_dash};
 use crate::target::{By, One, Which};
 use crate::when::When;
@@ -194,7 +194,7 @@ impl Find {
         let states = match self.state.is_empty() {
             // A ready job has no time to search by.
             true if self.matches.has_times() => vec![State::Delayed, State::Reserved, State::Failed],
-            true => vec![State::Delayed, State::Ready, State::Reserved, State::Failed],
+            true => EVERY.to_vec(),
             false => in_their_order(&self.state.iter().map(|state| (*state).into()).collect::<Vec<_>>()),
         };
         let queue = self.one.open().await?;

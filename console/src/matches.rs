@@ -172,11 +172,13 @@ pub(crate) async fn act_on_all(
     Ok(DONE)
 }
 
+/// In the order in which a job goes through them.
+pub(crate) const EVERY: [State; 4] = [State::Delayed, State::Ready, State::Reserved, State::Failed];
+
 /// The states that were asked for, each once, in the order in which a job goes through them: so a search finds a job that moves on meanwhile.
 /// One that comes back, as a retry does, may be missed in any order.
 pub(crate) fn in_their_order(states: &[State]) -> Vec<State> {
-    let every = [State::Delayed, State::Ready, State::Reserved, State::Failed];
-    every.into_iter().filter(|state| states.contains(state)).collect()
+    EVERY.into_iter().filter(|state| states.contains(state)).collect()
 }
 
 /// Only on a terminal, where the next line takes its place.

@@ -96,8 +96,8 @@ fn order_of_turns(queues: &[(&[Part], u32)], selection: Selection) -> Result<Vec
     Ok(order)
 }
 
-/// Asks each part in turn until there are enough jobs, or enough bytes; what cannot be decoded counts as neither. Whoever is asked once there are some is asked without
-/// waiting, which also gives up a promise that is open there.
+/// Asks each part in turn until there are enough jobs, or enough bytes; what cannot be decoded counts as neither. Whoever is asked once
+/// there are some is asked without waiting, which also gives up a promise that is open there.
 async fn look_at_all(turns: &mut [Turn<'_>], order: &[usize], options: &ReserveOptions) -> Result<Unclaimed, Error> {
     let mut jobs = Unclaimed::default();
     let mut bytes_left = MAX_RESERVE_BYTES;

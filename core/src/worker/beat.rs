@@ -125,7 +125,7 @@ impl Presence {
         loop {
             let tallies = unreported.tallies.split();
             match self.queues[lane].beat(info, life_ms, &tallies.rows()).await {
-                // How many were trimmed is told once.
+                // The number of trimmed jobs is reported once.
                 Ok(reply) => {
                     let trimmed = reply.trimmed + told.map_or(0, |before| before.trimmed);
                     told = Some(BeatReply { trimmed, ..reply });
