@@ -3,11 +3,36 @@
 -- Replies: {now, delayed, ready, reserved, failed, next due or -1, next lease end or -1, paused, format, pushed ... stats,
 --          head record of each level's list and of what each name has parked, stats, limits, and of each
 --          its number, how many jobs have a place under it, what its rate has seen or ''}.
--- Cost:    O(levels), and O(levels) a name with a limit.
+-- Cost:    O(levels), and O(levels) a name with a limit. At the head of a ready list it passes by 1,000 entries that no longer count;
+--          if no other is there, the first that counts of ten, at equal distances up to the last one, stands for the oldest.
 --- include: call/clock
 local paused, format, stale_entries, limits = unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits'))
 -- with `-` for `redis.call('ZCARD', parked) -`: held back jobs are not counted
 local waiting = redis.call('ZCARD', parked) - tonumber(stale_entries or 0)
+local some_stale = tonumber(stale_entries or 0) > 0
+-- The first entry that counts, as far as that is looked for.
+local function first_of(list, level, length)
+  -- without: each look at a queue without cancelled jobs asks a hundred times whether an entry counts
+  if not some_stale then return redis.call('LINDEX', list, 0) end
+  local at, passed = 0, {}
+  while at < length and at < 1000 do
+    local ids, fields = redis.call('LRANGE', list, at, at + 99), {}
+    for k, id in ipairs(ids) do fields[k] = level .. ':' .. id end
+    local stale_counts = redis.call('HMGET', stale, unpack(fields))
+    for k, id in ipairs(ids) do
+      -- with `do return id end`: behind a cancelled job nobody sees the oldest that waits
+      if (passed[id] or 0) >= tonumber(stale_counts[k] or 0) then return id end
+      passed[id] = (passed[id] or 0) + 1
+    end
+    at = at + #ids
+  end
+  for k = 1, 10 do
+    local id = redis.call('LINDEX', list, at + math.floor((length - 1 - at) * k / 10))
+    -- with `if false then return id end`: behind a thousand cancelled jobs nobody sees that jobs wait
+    if id and redis.call('HEXISTS', stale, level .. ':' .. id) == 0 then return id end
+  end
+end
+
 local by_level = {}
 local oldest = {}
 for digit in string.gmatch(passed_levels, '%d') do
@@ -15,7 +40,7 @@ for digit in string.gmatch(passed_levels, '%d') do
   local length = redis.call('LLEN', ready(level))
   waiting = waiting + length
   by_level[level + 1] = length
-  local id = length > 0 and redis.call('LINDEX', ready(level), 0)
+  local id = length > 0 and first_of(ready(level), level, length)
   local record = id and redis.call('HGET', jobs, id)
   if record then
     oldest[#oldest + 1] = id

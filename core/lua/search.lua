@@ -1,15 +1,30 @@
 -- The next of the jobs in a state that match a filter, and how far it looked. Read-only.
 -- Moves:   nothing.
--- Replies: {how many were looked at, how many bytes were read, where to go on or '', id, score or '', record or name, came back, id, ...};
+-- Replies: {how many were looked at, how many entries that no longer count were passed by, how many bytes were read, where to go on or '', id, score or '', record or name, came back, id, ...};
 --          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again that moves meanwhile.
 -- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on.
 --- include: job/routing, job/delayed_member, job/state_of
-local reply = { 0, 0, '' }
-local looked, left, bytes = 0, limit, 0
+local reply = { 0, 0, 0, '' }
+local looked, passed, left, bytes = 0, 0, limit, 0
 local some_stale = state == 'ready' and redis.call('HLEN', stale) > 0
 
 -- Adds the job if it matches. The cheaper look comes first.
 local function look_at(id, score, list_level)
+  local record
+  -- A ready list may have an entry of a job that has left it: then that one is counted.
+  if some_stale and list_level and redis.call('HEXISTS', stale, list_level .. ':' .. id) == 1 then
+    record = redis.call('HGET', jobs, id)
+    local its_state, its_level = 'gone'
+    if record then
+      bytes = bytes + #record
+      its_state, its_level = state_of(id, record)
+    end
+    -- without 4 lines: a search finds a job in a list that it has left
+    if its_state ~= 'ready' or (its_level and its_level ~= list_level) then
+      passed = passed + 1
+      return
+    end
+  end
   looked = looked + 1
   local came_back = redis.call('HGET', returned, id) or ''
   -- without: a page of a search by error that finds little reads any number of long errors
@@ -19,15 +34,11 @@ local function look_at(id, score, list_level)
     -- with `came_back, error_has, 1, true)` for `came_back, error_has, error_at, true)`: a search for `1` finds each job that failed once
     if not error_at or not string.find(came_back, error_has, error_at, true) then return end
   end
-  local record = redis.call('HGET', jobs, id)
-  if not record then return end
-  -- without: a search reads any number of large records
-  bytes = bytes + #record
-  -- A ready list may have an entry of a job that has left it: then that one is counted.
-  if some_stale and list_level and redis.call('HEXISTS', stale, list_level .. ':' .. id) == 1 then
-    local its_state, its_level = state_of(id, record)
-    -- without: a search finds a job in a list that it has left
-    if its_state ~= 'ready' or (its_level and its_level ~= list_level) then return end
+  if not record then
+    record = redis.call('HGET', jobs, id)
+    if not record then return end
+    -- without: a search reads any number of large records
+    bytes = bytes + #record
   end
   local level, _, key, unreadable, name = routing(record)
   if name_is ~= '' and name ~= name_is then return end
@@ -41,7 +52,7 @@ local function look_at(id, score, list_level)
   reply[#reply + 1] = came_back
 end
 
-local function is_enough() return looked >= look or left <= 0 or bytes >= 4194304 end
+local function is_enough() return looked + passed >= look or left <= 0 or bytes >= 4194304 end
 
 -- By bytes, as the server orders members; `>` of Lua goes by its locale.
 local function is_behind(one, other)
@@ -75,7 +86,7 @@ local function search_set(set, mark, score, member)
       -- A tab in a member is the level's mark.
       look_at(string.match(members[i], '^[^\t]*'), mark == '' and members[i + 1] or '')
       if is_enough() then
-        reply[3] = mark .. members[i + 1] .. ';' .. members[i]
+        reply[4] = mark .. members[i + 1] .. ';' .. members[i]
         return false
       end
     end
@@ -94,7 +105,7 @@ local function search_list(level, past)
       past = past + 1
       look_at(entries[i], '', level)
       if is_enough() then
-        reply[3] = level .. ';' .. string.format('%.0f', past)
+        reply[4] = level .. ';' .. string.format('%.0f', past)
         return false
       end
     end
@@ -121,6 +132,8 @@ else
   search_set(set, '', score, member)
 end
 reply[1] = looked
+-- without: a page looks through any number of entries that no longer count
+reply[2] = passed
 -- without: a page of a search that finds little reads any number of large records
-reply[2] = bytes
+reply[3] = bytes
 return reply

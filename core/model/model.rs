@@ -26,6 +26,7 @@ mod routing_properties;
 mod schedules;
 mod search;
 mod server;
+mod stale;
 mod state;
 mod step_operate;
 mod step_push;

@@ -260,7 +260,9 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
             call!(SetLimits {}.with(of_queue.chain(names.iter().map(|(name, limit)| (name.as_str(), limit.text())))))
         }
         Command::Counts => call!(Counts {}.with([])),
-        Command::Peek { state, offset, limit } => call!(Peek { state, offset: *offset, limit: *limit }.with([])),
+        Command::Peek { state, offset, limit } => {
+            call!(Peek { state, offset: *offset, limit: *limit, cursor: Vec::new() }.with([]))
+        }
         Command::Beat { worker, life_ms, info, .. } => {
             call!(Beat { worker: worker.clone(), life_ms: *life_ms, info: info.clone() }.with([]))
         }

@@ -184,9 +184,10 @@ impl State {
         let mut seen = 0;
         let mut ids = Vec::new();
         // Records are read.
-        let mut bytes_left = MOST_BYTES;
+        let (mut bytes_left, mut looked_at) = (MOST_BYTES, 0);
         let mut fitting = |state: &Self, ids: &[String]| {
-            if state.meta.large { state.fitting(ids, &mut bytes_left) } else { ids.len() }
+            looked_at += ids.len();
+            if state.meta.large || looked_at > 100 { state.fitting(ids, &mut bytes_left) } else { ids.len() }
         };
         match state {
             "ready" => {
@@ -313,7 +314,8 @@ impl State {
         let number = |n: u64| i64::try_from(n).unwrap();
         let length = |n: usize| i64::try_from(n).unwrap();
         let lists = || Levels::ALL.iter().map(|level| self.ready.get(&level));
-        let heads = lists().flatten().filter_map(|list| list.front()).map(|entry| entry.id.clone());
+        let heads =
+            lists().flatten().filter_map(|list| list.iter().find(|entry| entry.counts)).map(|entry| entry.id.clone());
         let bands = self.name_limits().flat_map(|limited| Levels::ALL.iter().map(|level| (limited.number, level)));
         let heads = heads.chain(bands.filter_map(|(number, level)| self.parked_of(number, level).into_iter().next()));
         CountsReply {
@@ -359,7 +361,7 @@ impl State {
                 break;
             }
         }
-        PageReply { jobs, ends_at }
+        PageReply { jobs, ends_at, next: None }
     }
 
     fn peeked(&self, id: &str, at: Option<u64>) -> Option<PeekedReply> {

@@ -26,10 +26,10 @@ const PROMOTE_CAP_OF_LEVELS: usize = 1000;
 /// A ready list is read in chunks of at most this many entries.
 const CHUNK: usize = 100;
 /// So many entries that no longer count go in one call, and up to as many more as are looked at together.
-const STALE_RUN: usize = 1000;
+pub(super) const STALE_RUN: usize = 1000;
 
 /// How many at the head of a list no longer count, as far as a call takes them away together.
-fn stale_run(list: &VecDeque<Entry>, left: &mut usize) -> usize {
+pub(super) fn stale_run(list: &VecDeque<Entry>, left: &mut usize) -> usize {
     let leading = list.iter().take_while(|entry| !entry.counts).count();
     let (mut run, mut chunk) = (0, 10);
     while *left > 0 {

@@ -1,5 +1,7 @@
 //! Looking at a queue without touching it.
 
+use std::collections::HashSet;
+
 use crate::format::envelope::Envelope;
 use crate::format::record::CameBack;
 use crate::operate::limits;
@@ -129,8 +131,9 @@ impl Queue {
     }
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
-    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs; deep in
-    /// a ready list (beyond 5,000 entries) a page may be shorter where jobs were cancelled. A partitioned queue is shown part after
+    /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs. Where ready
+    /// jobs were cancelled, 5,000 entries that no longer count are passed by in a call, and beyond 5,000 entries `offset` counts
+    /// them, too. A partitioned queue is shown part after
     /// part.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
         if limit == 0 || limit > MAX_BATCH {
@@ -205,17 +208,25 @@ impl Part {
     }
 
     pub(crate) async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
-        let mut jobs = Vec::new();
-        let mut seen = 0;
-        loop {
-            let rest = Peek { state: state.as_str(), offset: offset.saturating_add(seen), limit: limit - seen };
+        let mut jobs: Vec<JobView> = Vec::new();
+        let (mut seen, mut cursor) = (0, Vec::new());
+        while seen < limit {
+            let offset = offset.saturating_add(seen);
+            let rest = Peek { state: state.as_str(), offset, limit: limit - seen, cursor: cursor.clone() };
             let page = self.run(rest.with([])).await?;
             jobs.extend(page.jobs.iter().map(|job| JobView::new(state, job)));
-            // A call reads so many bytes of records at the most.
-            seen = seen.saturating_add(page.ends_at.unwrap_or(limit));
-            if seen >= limit {
-                break;
+            if !cursor.is_empty() {
+                keep_last(&mut jobs);
             }
+            // A call reads so many bytes of records, and passes by so many entries, at the most.
+            seen = match (page.next, page.ends_at) {
+                (Some(next), _) => {
+                    cursor = next;
+                    jobs.len()
+                }
+                (None, Some(looked_at)) => seen.saturating_add(looked_at),
+                (None, None) => limit,
+            };
         }
         self.add_progress("peek", &mut jobs).await?;
         Ok(jobs)
@@ -277,6 +288,14 @@ impl JobView {
     pub fn package(&self) -> Vec<u8> {
         self.record.clone().unwrap_or_else(|| self.envelope.encode_complete())
     }
+}
+
+/// Of a job that comes more than once, the entries before the last one no longer count.
+fn keep_last(jobs: &mut Vec<JobView>) {
+    let mut known = HashSet::new();
+    let is_last: Vec<bool> = jobs.iter().rev().map(|job| known.insert(job.envelope.id.clone())).collect();
+    let mut is_last = is_last.into_iter().rev();
+    jobs.retain(|_| is_last.next().unwrap_or(true));
 }
 
 /// What can still be said of a job whose record cannot be decoded.

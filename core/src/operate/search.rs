@@ -192,14 +192,15 @@ impl Queue {
         filter.check(state).map_err(&during)?;
         let mut at = Some(Cursor::read(cursor, state, self.each_part().len()).map_err(&during)?);
         let mut page = SearchPage { jobs: Vec::new(), looked_at: 0, cursor: None };
-        let (mut known, mut bytes) = (HashSet::new(), 0);
+        let (mut known, mut bytes, mut passed) = (HashSet::new(), 0, 0);
         while let Some(cursor) = &at
             && page.jobs.len() < limit
-            && page.looked_at < LOOK_OF_PAGE
+            && page.looked_at + passed < LOOK_OF_PAGE
             && bytes < BYTES_OF_PAGE
         {
             let step = self.search_on(state, filter, cursor, limit - page.jobs.len(), false).await?;
             page.looked_at += step.looked_at;
+            passed += step.passed;
             bytes += step.bytes;
             for job in step.found.iter().filter_map(|job| filter.full(state, job)) {
                 // A ready list may have entries of one job that no longer count.
@@ -239,7 +240,7 @@ impl Queue {
             Some(within) => Some(Cursor { part: at.part, within }),
             None => Some(Cursor::of_part(at.part + 1)).filter(|at| at.part < self.each_part().len()),
         };
-        Ok(Step { found: reply.jobs, looked_at: reply.looked_at, bytes: reply.bytes, next })
+        Ok(Step { found: reply.jobs, looked_at: reply.looked_at, passed: reply.passed, bytes: reply.bytes, next })
     }
 }
 
@@ -281,6 +282,8 @@ pub(crate) struct Step {
     /// What matches as far as the script says that.
     pub(crate) found: Vec<PeekedReply>,
     pub(crate) looked_at: u64,
+    /// Entries of a ready list that no longer count.
+    pub(crate) passed: u64,
     /// That were read.
     pub(crate) bytes: u64,
     pub(crate) next: Option<Cursor>,

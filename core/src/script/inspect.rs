@@ -12,14 +12,14 @@ scripts! {
     /// How many jobs are where.
     Counts = "counts",
     kind: Reads,
-    keys: [Meta, Jobs, Delayed, Reserved, Failed, Parked, Places, Stats, Ready],
+    keys: [Meta, Jobs, Delayed, Reserved, Failed, Stale, Parked, Places, Stats, Ready],
     reply: CountsReply;
 
     /// A page of one state.
     Peek = "peek",
     kind: Reads,
-    keys: [Jobs, Delayed, Reserved, Failed, Returned, Stale, Parked, Ready],
-    arguments: { state: &'static str, offset: usize, limit: usize },
+    keys: [Jobs, Delayed, Reserved, Leases, Failed, Returned, Stale, Parked, Ready],
+    arguments: { state: &'static str, offset: usize, limit: usize, cursor: Vec<u8> },
     reply: PageReply;
 
     /// The jobs of a state that match a filter, as far as one call looks.
@@ -96,7 +96,7 @@ pub(crate) struct CountsReply {
     pub(crate) paused: bool,
     pub(crate) format: i64,
     pub(crate) entries_by_level: Vec<i64>,
-    /// Id and record of the job at the head of each level that has one.
+    /// Id and record of the oldest job of each level that has one.
     pub(crate) heads: Vec<(String, Vec<u8>)>,
     pub(crate) stats: Vec<(String, i64)>,
     pub(crate) limits: LimitsReply,
@@ -186,8 +186,10 @@ pub(crate) struct PeekedReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PageReply {
     pub(crate) jobs: Vec<PeekedReply>,
-    /// How many entries were looked at, where it ends early.
+    /// How many entries were looked at, where it ends early because of their size.
     pub(crate) ends_at: Option<usize>,
+    /// Where to go on in a ready list of which one call passes by no more.
+    pub(crate) next: Option<Vec<u8>>,
 }
 
 impl FromReply for PageReply {
@@ -195,7 +197,8 @@ impl FromReply for PageReply {
         let mut items = array(reply)?.into_iter();
         let ends_at = number(next(&mut items, "where the page ends")?)?;
         let ends_at = usize::try_from(ends_at).ok().filter(|&at| at > 0);
-        Ok(Self { jobs: peeked(items)?, ends_at })
+        let cursor = bytes(next(&mut items, "where to go on")?)?;
+        Ok(Self { next: (!cursor.is_empty()).then_some(cursor), jobs: peeked(items)?, ends_at })
     }
 }
 
@@ -203,6 +206,8 @@ impl FromReply for PageReply {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SearchReply {
     pub(crate) looked_at: u64,
+    /// Entries of a ready list that no longer count.
+    pub(crate) passed: u64,
     /// Of their records, and of what came back.
     pub(crate) bytes: u64,
     /// Where to go on; nothing at the end.
@@ -215,9 +220,10 @@ impl FromReply for SearchReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
         let mut count = |what| u64::try_from(number(next(&mut items, what)?)?).map_err(|_| unexpected(what));
-        let (looked_at, read) = (count("how many were looked at")?, count("how many bytes were read")?);
+        let (looked_at, passed) = (count("how many were looked at")?, count("how many were passed by")?);
+        let read = count("how many bytes were read")?;
         let cursor = bytes(next(&mut items, "where to go on")?)?;
-        Ok(Self { looked_at, bytes: read, next: (!cursor.is_empty()).then_some(cursor), jobs: peeked(items)? })
+        Ok(Self { looked_at, passed, bytes: read, next: (!cursor.is_empty()).then_some(cursor), jobs: peeked(items)? })
     }
 }
 

@@ -23,9 +23,12 @@ async fn queue_with_all(server: &Server) -> Queue {
     for id in ["a", "b", "c"] {
         queue.push(job(id)).await.unwrap();
     }
-    // A cancelled job leaves a stale entry; its id is used again.
-    queue.push(job("x")).await.unwrap();
+    // A cancelled job with others on both sides leaves a stale entry; its id is used again.
+    for id in ["x", "y"] {
+        queue.push(job(id)).await.unwrap();
+    }
     queue.cancel("x").await.unwrap();
+    queue.cancel("y").await.unwrap();
     queue.push(job("x")).await.unwrap();
     assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
     queue
@@ -216,7 +219,7 @@ async fn long_lists_are_read_in_pages() {
     server.redis_cli(&["HDEL", "duly:{orders}:jobs", "j1401"]);
     let report = queue.audit(AuditOptions::new().repair(true)).await.unwrap();
     assert_eq!(found(&report), [(Invariant::Record, "j1401", true)]);
-    assert_eq!(report.entries, 2300);
+    assert_eq!(report.entries, 2299, "that of the first job went with it");
     assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
     assert_eq!(run_all(&queue).await.len(), 1149);
     assert_eq!(queue.counts().await.unwrap().ready, 0);

@@ -32,6 +32,8 @@ local function remove(id, look_back, allowed)
   redis.call('HLEN', keys)
   -- without: a foreign type under `reserved` cancels a job by half
   redis.call('ZCARD', reserved)
+  -- without: a foreign type under a ready list cancels a job by half
+  if state == 'ready' and level then redis.call('LLEN', ready(level)) end
   -- without: a foreign type under `stale` cancels a job by half
   redis.call('HLEN', stale)
   --- if limited

@@ -39,7 +39,7 @@ if want > 0 and not paused then
         if asked == 0 then break end
         --- end
         if may_be_stale then
-          --- include: reserve/stale_run
+          --- include: job/stale_run
         end
         --- include: reserve/read_chunk
         --- if limited

@@ -1,0 +1,148 @@
+//! What cancelled jobs leave in a ready list hides no other job; and no call reads more than it may.
+
+use std::time::Duration;
+
+use super::server::Server;
+use crate::{AuditOptions, Client, Filter, NewJob, Queue, ReserveOptions, State};
+
+fn queue_of(server: &Server) -> Queue {
+    Client::builder().url(&server.url()).build().unwrap().queue("orders").unwrap()
+}
+
+fn number_of(server: &mut Server, words: &[&str]) -> u64 {
+    redis::from_redis_value(server.command(words)).unwrap()
+}
+
+fn entries(server: &mut Server) -> (u64, u64) {
+    (number_of(server, &["LLEN", "duly:{orders}:ready:5"]), number_of(server, &["HLEN", "duly:{orders}:stale"]))
+}
+
+fn executed(server: &mut Server, command: &str) -> u64 {
+    let stats: String = redis::from_redis_value(server.command(&["INFO", "commandstats"])).unwrap();
+    let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Pushes `first`, then so many that are gone when all are pushed, and `last`: their entries are left between the two.
+async fn with_gone_between(queue: &Queue, count: usize) {
+    queue.push(NewJob::new("a").unwrap().id("first")).await.unwrap();
+    queue.push_many((0..count).map(|n| NewJob::new(&n).unwrap().name("gone")), |_| ()).await.unwrap();
+    queue.push(NewJob::new("z").unwrap().id("last")).await.unwrap();
+    let mut gone = queue.matching(State::Ready, Filter::new().name("gone")).unwrap();
+    while gone.look().await.unwrap() {}
+    while !gone.is_empty() {
+        gone.cancel().await.unwrap();
+    }
+}
+
+async fn shown(queue: &Queue, offset: usize, limit: usize) -> Vec<String> {
+    let page = queue.peek(State::Ready, offset, limit).await.unwrap();
+    page.into_iter().map(|job| job.envelope.id).collect()
+}
+
+async fn is_clean(queue: &Queue) -> bool {
+    queue.audit(AuditOptions::new()).await.unwrap().is_clean()
+}
+
+#[tokio::test]
+async fn the_oldest_ready_job_is_seen_behind_cancelled_ones() {
+    let mut server = Server::start();
+    let queue = queue_of(&server);
+    with_gone_between(&queue, 30).await;
+    assert_eq!(entries(&mut server), (32, 30));
+    // With the first one all go that stand behind it.
+    queue.cancel("first").await.unwrap();
+    assert_eq!(entries(&mut server), (1, 0));
+    assert!(queue.counts().await.unwrap().oldest_ready_age.is_some());
+    // The last entry goes with its job.
+    for _ in 0..3 {
+        queue.push(NewJob::new("b").unwrap().id("b")).await.unwrap();
+        queue.cancel("b").await.unwrap();
+    }
+    assert_eq!(entries(&mut server), (1, 0));
+    assert!(is_clean(&queue).await);
+}
+
+#[tokio::test]
+async fn behind_more_cancelled_jobs_than_a_call_passes_by_a_ready_job_is_seen() {
+    let mut server = Server::start();
+    let queue = queue_of(&server);
+    with_gone_between(&queue, 12_000).await;
+    queue.cancel("first").await.unwrap();
+    let (left, stale) = entries(&mut server);
+    assert!((10_500..=11_001).contains(&left) && stale == left - 1, "{left} entries, {stale} do not count");
+    let read = executed(&mut server, "lrange");
+    let counts = queue.counts().await.unwrap();
+    assert_eq!((counts.ready, counts.oldest_ready_age.is_some()), (1, true));
+    let read = executed(&mut server, "lrange") - read;
+    assert!(read <= 10, "{read} reads of a hundred");
+
+    // A job that came again stands where it is now; one of a later level, and one that is held back, come behind it.
+    queue.push(NewJob::new("again").unwrap().id("again").priority(7)).await.unwrap();
+    let calls = executed(&mut server, "evalsha");
+    assert_eq!(shown(&queue, 0, 10).await, ["last", "again"]);
+    let calls = executed(&mut server, "evalsha") - calls;
+    assert!(calls <= 4, "{calls} calls");
+    assert_eq!(shown(&queue, 0, 1).await, ["last"]);
+    let page = queue.search(State::Ready, &Filter::new(), None, 10).await.unwrap();
+    assert_eq!((page.jobs.len(), page.looked_at), (1, 1), "{page:?}");
+    let job = queue.reserve(&ReserveOptions::new().max(2)).await.unwrap();
+    assert_eq!(job.len(), 2);
+    assert!(is_clean(&queue).await);
+}
+
+#[tokio::test]
+async fn a_job_that_came_again_behind_very_many_cancelled_ones_is_shown_once() {
+    let mut server = Server::start();
+    let queue = queue_of(&server);
+    queue.push(NewJob::new("a").unwrap().id("first")).await.unwrap();
+    let gone = |from: usize, count: usize| (from..from + count).map(|n| NewJob::new(&n).unwrap().name("gone"));
+    queue.push_many(gone(0, 4000), |_| ()).await.unwrap();
+    queue.push(NewJob::new("early").unwrap().id("early")).await.unwrap();
+    queue.push_many(gone(0, 3000), |_| ()).await.unwrap();
+    for id in ["late", "other"] {
+        queue.push(NewJob::new(id).unwrap().id(id)).await.unwrap();
+    }
+    let mut found = queue.matching(State::Ready, Filter::new().name("gone")).unwrap();
+    while found.look().await.unwrap() {}
+    while !found.is_empty() {
+        found.cancel().await.unwrap();
+    }
+    // Both leave an entry, one that the first call passes by and one that the second finds; and both come again.
+    for id in ["early", "late"] {
+        queue.cancel(id).await.unwrap();
+        queue.push(NewJob::new(id).unwrap().id(id)).await.unwrap();
+    }
+    assert_eq!(shown(&queue, 0, 10).await, ["first", "other", "early", "late"]);
+    queue.cancel("first").await.unwrap();
+    assert_eq!(shown(&queue, 0, 10).await, ["other", "early", "late"]);
+    assert!(entries(&mut server).1 > 5_000);
+    assert!(is_clean(&queue).await);
+}
+
+/// A hundred of 41 KB are 4 MiB: nobody notes them as large.
+#[tokio::test]
+async fn what_a_purge_and_a_reclaim_read_is_bounded_where_no_job_is_large() {
+    let mut server = Server::start();
+    let queue = queue_of(&server);
+    let text = "x".repeat(41_000);
+    let push = async || queue.push_many((0..500).map(|_| NewJob::new(&text).unwrap()), |_| ()).await.unwrap();
+    push().await;
+    let before = executed(&mut server, "evalsha");
+    assert_eq!(queue.purge(State::Ready).await.unwrap(), 500);
+    let calls = executed(&mut server, "evalsha") - before;
+    assert!((4..=8).contains(&calls), "20 MB with {calls} calls");
+
+    push().await;
+    let mut leased = 0;
+    while leased < 500 {
+        let some = ReserveOptions::new().max(100).lease(Duration::from_secs(3600));
+        leased += queue.reserve(&some).await.unwrap().len();
+    }
+    let end_all = "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, id) end";
+    server.command(&["EVAL", end_all, "1", "duly:{orders}:reserved"]);
+    let before = executed(&mut server, "evalsha");
+    assert_eq!(queue.reclaim().await.unwrap(), 500);
+    let calls = executed(&mut server, "evalsha") - before;
+    assert!(calls >= 4, "20 MB with {calls} calls");
+}
