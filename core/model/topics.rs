@@ -6,6 +6,7 @@
 mod beside;
 mod foreign;
 mod large;
+mod members;
 mod set_back;
 
 use std::cell::{Cell, RefCell};

@@ -4,11 +4,9 @@
 --          bytes, {subscription, first unread, last pulled, pulled and not acked, ...}, {member, subscription, seen, pulled and not acked,
 --          ...}, {subscription that was cut off, when, first and last that it has lost, ...}}; or `format <n>`.
 -- Cost:    O(subscriptions + members), and a few entries if another program has added some.
---- include: call/clock, topic/state, topic/first_of_ours, topic/lost
+--- include: call/clock, topic/state, topic/first_of_ours, topic/lost, topic/fields
 local function digits(number) return string.format('%.0f', number) end
-local known = redis.call('HGETALL', topic)
-local field = {}
-for at = 1, #known, 2 do field[known[at]] = known[at + 1] end
+local field = fields_of({ [''] = true, at = true, ours = true, member = true, seen = true, cut = true })
 local held, oldest = 0, ''
 local entry = redis.call('XRANGE', messages, '-', '+', 'COUNT', 1)[1]
 if entry then

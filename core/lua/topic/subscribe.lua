@@ -3,7 +3,7 @@
 -- Moves:   nothing.
 -- Replies: `made`, `joined` or `known`; `other <subscription>` if the member has another one; or `format <n>`.
 -- Cost:    O(1) for a member that is known, else O(members); at most 100 of them go.
---- include: call/clock, topic/state, topic/first_of_ours, call/once
+--- include: call/clock, topic/state, topic/first_of_ours, topic/fields, call/once
 -- without: a late copy of a subscription keeps messages for nobody
 if earlier then return earlier end
 local was = redis.call('HGET', topic, 'member:' .. member)
@@ -39,10 +39,8 @@ if made == 'known' then return answer(made) end
 
 local over = now - tonumber(redis.call('HGET', topic, 'max_age_ms') or default_age_ms)
 local subscription_of, seen, cut_at, members = {}, {}, {}, {}
-local fields = redis.call('HGETALL', topic)
-for at = 1, #fields, 2 do
-  local kind, name = string.match(fields[at], '^(%a+):(.*)$')
-  local value = fields[at + 1]
+for field, value in pairs(fields_of({ member = true, seen = true, cut = true })) do
+  local kind, name = string.match(field, '^(%a+):(.*)$')
   if kind == 'member' then
     subscription_of[name] = value
     members[value] = (members[value] or 0) + 1

@@ -3,7 +3,7 @@
 -- Replies: `left`, `ended` if the subscription did, or `stranger`; `more` if it has pulled more than one call hands over: it is a member
 --          until another call has the rest; or `format <n>`.
 -- Cost:    O(members + log n a message), at most 1,000 that are handed over, and 1,000 that go.
---- include: topic/state, topic/position, topic/trim, call/once
+--- include: topic/state, topic/position, topic/trim, topic/fields, call/once
 -- without: a late copy ends a membership that was made since
 if earlier then return earlier end
 local subscription = redis.call('HGET', topic, 'member:' .. member)
@@ -11,10 +11,9 @@ if not subscription then return answer('stranger') end
 -- As many as one call hands over.
 local MOST = 1000
 local heir
-local fields = redis.call('HGETALL', topic)
-for at = 1, #fields, 2 do
-  local other = string.match(fields[at], '^member:(.*)$')
-  if other and other ~= member and fields[at + 1] == subscription then heir = other end
+for field, value in pairs(fields_of({ member = true })) do
+  local other = string.match(field, '^member:(.*)$')
+  if other ~= member and value == subscription then heir = other end
 end
 -- Another program may have destroyed it: then there is nothing to hand over.
 local has_group = redis.call('ZSCORE', floors, subscription) and not redis.pcall('XPENDING', messages, subscription).err

@@ -83,6 +83,7 @@ library!(
     "settle/keep_results",
     "settle/others",
     "settle/start",
+    "topic/fields",
     "topic/first_of_ours",
     "topic/given_again",
     "topic/lost",

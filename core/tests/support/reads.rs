@@ -7,6 +7,7 @@ pub(crate) const READS: &[&str] = &[
     "HEXISTS",
     "HGET",
     "HGETALL",
+    "HKEYS",
     "HLEN",
     "HMGET",
     "HSTRLEN",
