@@ -7,6 +7,7 @@ mod beside;
 mod foreign;
 mod large;
 mod members;
+mod rhythms;
 mod set_back;
 
 use std::cell::{Cell, RefCell};

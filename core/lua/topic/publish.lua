@@ -180,7 +180,7 @@ if gone and lowest and lowest <= number_of(gone) then
       redis.call('XGROUP', 'DESTROY', messages, name)
       -- without 2 lines: the cursor of a subscription that is gone stays for ever
       redis.call('HDEL', topic, 'at:' .. name, 'ours:' .. name, 'look:' .. name, 'back:' .. name,
-        'tag:' .. name, 'pulled:' .. name)
+        'read:' .. name, 'tag:' .. name, 'pulled:' .. name)
       cut_off[#cut_off + 1] = name
     else
       redis.call('ZADD', floors, kept, name)

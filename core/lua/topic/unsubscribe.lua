@@ -52,7 +52,7 @@ redis.call('ZREM', floors, subscription)
 if has_group then redis.call('XGROUP', 'DESTROY', messages, subscription) end
 -- without 2 lines: the cursor of a subscription that has ended stays for ever
 redis.call('HDEL', topic, 'cut:' .. subscription, 'at:' .. subscription, 'ours:' .. subscription, 'look:' .. subscription,
-  'back:' .. subscription, 'tag:' .. subscription, 'pulled:' .. subscription)
+  'back:' .. subscription, 'read:' .. subscription, 'tag:' .. subscription, 'pulled:' .. subscription)
 leave()
 -- without: what only a subscription that has ended had not read stays until the next message
 trim_read()

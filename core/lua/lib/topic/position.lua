@@ -2,10 +2,11 @@
 -- Needs: `topic`, `messages`, `last`, `first_id`, `number_of`, `size_of`, `is_ours`, `is_before`. Gives: `position`, `read_until`.
 
 -- Of a subscription: the id of the last entry that it has pulled, and of the last message of ours; the last entry of another program that any
--- subscription has pulled; the tag; and how many calls have published.
+-- subscription has pulled; the tag; how many calls have published; and the message that a look has found.
 local function position(subscription)
-  local at, ours, noted_tag, others, calls = unpack(redis.call(
-    'HMGET', topic, 'at:' .. subscription, 'ours:' .. subscription, 'tag:' .. subscription, 'has_others', 'calls'))
+  local at, ours, noted_tag, others, calls, found = unpack(redis.call(
+    'HMGET', topic, 'at:' .. subscription, 'ours:' .. subscription, 'tag:' .. subscription, 'has_others', 'calls',
+    'read:' .. subscription))
   -- A version that kept no id of them may have pulled some anywhere.
   if others == '1' then others = '18446744073709551615-18446744073709551615' end
   if not ours then
@@ -17,7 +18,7 @@ local function position(subscription)
     -- Where nothing is left of what it has pulled, only an entry of another program has a number that cannot be.
     ours = ours or not others and number_of(at) <= last and at or '0-0'
   end
-  return at, ours, others, noted_tag, calls
+  return at, ours, others, noted_tag, calls, found
 end
 
 -- The id of the last message of ours up to which a subscription with this floor has read everything, by the summary of what it has pulled; or nothing, if a look at a few entries
@@ -55,7 +56,11 @@ local function read_until(subscription, floor, pulled, ours, others)
         -- without: once a look has gone on, acks free nothing as long as one is always pulled
         if noted then redis.call('HDEL', topic, back) end
         -- What was found from an old cursor may be below what the floor says by now.
-        return number_of(entry[1]) + 1 >= floor and entry[1] or nil
+        if number_of(entry[1]) + 1 < floor then return end
+        -- Messages before it go when all subscriptions have read so far, which may be in a later call.
+        -- without: what a look of one subscription has found is lost when another one is behind it
+        redis.call('HSET', topic, 'read:' .. subscription, entry[1])
+        return entry[1]
       end
     end
     if #entries < count then

@@ -18,19 +18,33 @@ local function trim(gone)
   return is_all or not from
 end
 
+local function lowest_floor()
+  local name, lowest = unpack(redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES'))
+  return tonumber(lowest or nil), name
+end
+
 -- Removes what all subscriptions have read, a thousand in one call. Of one that has just acked, all is known. Gives the lowest floor.
 local function trim_read(own_floor, own_read)
-  local name, lowest = unpack(redis.call('ZRANGE', floors, 0, 0, 'WITHSCORES'))
-  lowest = tonumber(lowest or nil)
+  local lowest, name = lowest_floor()
   if not lowest or lowest <= first then return lowest end
-  local gone = own_read
-  -- with `if false then`: what another subscription of the topic has not read is removed
-  if lowest ~= own_floor then
-    local _, ours, others = position(name)
-    -- Another program may have destroyed its group.
-    local pulled = redis.pcall('XPENDING', messages, name)
-    -- with `read_until(name, lowest, pulled, ours, others)` for `not pulled.err and read_until(name, lowest, pulled, ours, others)`: a subscription whose group is gone ends the calls of all others
-    gone = not pulled.err and read_until(name, lowest, pulled, ours, others)
+  -- with `own_read` for `lowest == own_floor and own_read`: what another subscription of the topic has not read is removed
+  local gone = lowest == own_floor and own_read
+  if not gone then
+    local _, ours, others, _, _, found = position(name)
+    -- without: what a look has found of one subscription while another one was behind it is looked for again, and lost again
+    if found and number_of(found) + 1 == lowest then gone = found end
+    if not gone and lowest ~= own_floor then
+      -- Another program may have destroyed its group.
+      local pulled = redis.pcall('XPENDING', messages, name)
+      -- with `read_until(name, lowest, pulled, ours, others)` for `not pulled.err and read_until(name, lowest, pulled, ours, others)`: a subscription whose group is gone ends the calls of all others
+      gone = not pulled.err and read_until(name, lowest, pulled, ours, others)
+      if gone and number_of(gone) >= lowest then
+        -- Its own ack has only begun this look.
+        -- without: a look that an ack has begun, and a call of another subscription or a publish has ended, was for nothing
+        redis.call('ZADD', floors, string.format('%.0f', number_of(gone) + 1), name)
+        lowest = lowest_floor()
+      end
+    end
   end
   -- Others with the same floor, or a higher one, have read what lies before it, and no more.
   -- without `or number_of(gone) >= lowest`: what another subscription of the topic has not read is removed
