@@ -8,8 +8,10 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from html import unescape
@@ -103,6 +105,23 @@ class Web:
 
     def enter(self) -> None:
         assert self.get(self.entry).status == 303
+
+    def send_and_go(self, form: Form, *, reset: bool = False) -> None:
+        """Send that form as a browser does whose user closes the tab at once."""
+        body = urlencode(form.fields).encode()
+        head = [
+            f"POST {form.action} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            "Cookie: " + "; ".join(f"{name}={value}" for name, value in self.cookies.items()),
+            "Content-Type: application/x-www-form-urlencoded",
+            "Sec-Fetch-Site: same-origin",
+            f"Content-Length: {len(body)}",
+        ]
+        connection = socket.create_connection(("127.0.0.1", self.port))
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
+        connection.close()
 
     def form(self, page: str, act: str) -> Form:
         """The form for `act` on that page."""
@@ -617,6 +636,103 @@ def test_a_second_click_does_nothing(web: Web, client: duly.Client) -> None:
     assert queue.counts().ready == 1
     web.act("/schedule?queue=orders&name=tick", "schedule-run")
     assert queue.counts().ready == 2
+
+
+def fail_all(queue: duly.Queue, count: int) -> None:
+    queue.push_many([duly.NewJob(number, max_retries=0) for number in range(count)])
+    for _ in range(0, count, 100):
+        for job in queue.reserve_many(100):
+            job.fail("Timeout: 1 s", final=True)
+
+
+@pytest.mark.parametrize(
+    ("act", "reset"),
+    [
+        ("requeue-all", False),
+        ("requeue-matching", False),
+        ("requeue-matching", True),
+        ("cancel-matching", False),
+        ("purge", False),
+    ],
+)
+def test_a_browser_that_goes_away_ends_no_action(
+    start: Start, client: duly.Client, server: Server, prefix: str, *, act: str, reset: bool
+) -> None:
+    queue = client.queue("mail")
+    count = 300 if "matching" in act else 1500
+    fail_all(queue, count)
+    # Each of its calls takes as long, so the browser is gone before the first one ends.
+    with slow_lines(server.socket, [Line(100_000_000, 0.1)]) as (url,):
+        web = start(url, prefix)
+        web.enter()
+        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        # So all of it, its end too, is there when the page reads it. Of one that is reset by then, it may read nothing.
+        if not reset:
+            web.process.send_signal(signal.SIGSTOP)
+        web.send_and_go(form, reset=reset)
+        web.process.send_signal(signal.SIGCONT)
+        until(lambda: queue.counts().failed == 0, f"{queue.counts().failed} jobs stay", 20)
+        assert queue.counts().ready == (count if "requeue" in act else 0)
+        # Its notice waits for the next page.
+        said = f"{count:,} jobs are "
+        until(lambda: said in web.get("/").text, "there is no notice", 10)
+        answer = web.post(form.action, form.fields)
+        assert (answer.status, "acted once" in answer.text) == (409, True)
+        _, err = web.end()
+    assert [line for line in err.splitlines() if f": {act} queue=mail" in line and line.endswith(": done")], err
+
+
+def test_half_a_form_does_nothing(web: Web, client: duly.Client) -> None:
+    client.queue("orders").push(1)
+    form = web.form("/queue?queue=orders", "pause")
+    form.fields["more"] = "x" * 100
+    whole = urlencode(form.fields)
+    cut = socket.create_connection(("127.0.0.1", web.port))
+    head = f"POST {form.action} HTTP/1.1\r\nHost: localhost:{web.port}\r\nSec-Fetch-Site: same-origin\r\n"
+    cookie = "; ".join(f"{name}={value}" for name, value in web.cookies.items())
+    kind = "Content-Type: application/x-www-form-urlencoded"
+    cut.sendall(f"{head}Cookie: {cookie}\r\n{kind}\r\nContent-Length: {len(whole)}\r\n\r\n{whole[:-50]}".encode())
+    cut.close()
+    _, err = web.end()
+    assert not client.queue("orders").counts().paused
+    assert "pause" not in err
+
+
+@pytest.mark.parametrize("act", ["requeue-matching", "cancel-matching"])
+def test_an_action_ends_in_good_order_with_the_program(
+    start: Start, client: duly.Client, server: Server, prefix: str, act: str
+) -> None:
+    queue = client.queue("mail")
+    fail_all(queue, 1500)
+    with slow_lines(server.socket, [Line(100_000_000, 0.3)]) as (url,):
+        web = start(url, prefix)
+        web.enter()
+        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        web.send_and_go(form)
+        until(lambda: queue.counts().failed < 1500, "nothing is done", 10)
+        began = time.monotonic()
+        _, err = web.end()
+    left = queue.counts().failed
+    assert time.monotonic() - began < 5
+    assert 0 < left < 1500
+    assert left % 100 == 0
+    assert f"done in part, and not yet to {left} of the jobs" in err
+
+
+def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_server: Server) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    queue.push_many([duly.NewJob(number) for number in range(10_000)])
+    # On such a line, that takes longer than the program waits for it.
+    with slow_lines(own_server.socket, [Line(100_000_000, 0.7)]) as (url,):
+        web = start(url, "duly:")
+        web.enter()
+        web.send_and_go(web.form("/ask/purge?queue=orders&state=ready", "purge"))
+        until(lambda: queue.counts().ready < 10_000, "nothing is done", 30)
+        began = time.monotonic()
+        status, err = web.end()
+    assert (status, time.monotonic() - began < 9) == (0, True)
+    assert "purge queue=orders state=ready: cut off, as duly web ended" in err
+    assert queue.audit().findings == []
 
 
 def test_queues_are_paused(web: Web, client: duly.Client) -> None:

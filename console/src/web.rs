@@ -40,7 +40,7 @@ mod workers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -98,7 +98,8 @@ impl Web {
         let log = Box::new(move |line| _ = log.send(line));
         let prefix = self.target.prefix().to_owned();
         let (may_act, asked) = (!self.read_only, Asked::default());
-        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act, asked, log });
+        let is_ending = AtomicBool::new(false);
+        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act, asked, log, is_ending });
         if let Err(error) = client.ping().await {
             output.complain(&format!("{error}; the page says so until the server answers"));
         }

@@ -1,5 +1,7 @@
 //! From a request to its response: who may ask, which page it is, and the headers that all have.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use duly::{Client, Error};
 use hyper::header::{
     ACCEPT_LANGUAGE, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, SET_COOKIE,
@@ -63,9 +65,31 @@ pub(crate) struct Site {
     pub(crate) asked: Asked,
     /// Takes a line for each action.
     pub(crate) log: Box<dyn Fn(String) + Send + Sync>,
+    /// Actions end as soon as they may, and no other begins.
+    pub(crate) is_ending: AtomicBool,
+}
+
+/// An action under way. Its line is in the log when it is gone, also if it is cut off.
+struct Acting<'a> {
+    site: &'a Site,
+    request: &'a Request,
+    session: &'a Session,
+    what: String,
+    outcome: String,
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        self.site.note(self.request, Some(self.session), &format!("{}: {}", self.what, self.outcome));
+    }
 }
 
 impl Site {
+    /// The program ends.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
     /// Answers one request.
     pub(crate) async fn handle(&self, request: Request) -> Response {
         let language = request.query.given("lang").and_then(Words::of);
@@ -231,12 +255,17 @@ impl Site {
         let Some(once) = request.form.given("once") else {
             return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_form);
         };
+        if self.is_ending.load(Ordering::Relaxed) {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "this page ends now, and nothing was done");
+        }
         if !self.door.is_first(request, once) {
             return refuse(StatusCode::CONFLICT, words.refused, words.done_before);
         }
-        let ended = act.run(&self.client, &self.asked, words, &request.form).await;
-        let outcome = ended.as_ref().err().map_or_else(|| "done".to_owned(), act::reason);
-        self.note(request, Some(session), &format!("{}: {outcome}", act.described(&request.form)));
+        let (what, outcome) = (act.described(&request.form), act::CUT_OFF.to_owned());
+        let mut acting = Acting { site: self, request, session, what, outcome };
+        let ended = act.run(&self.client, &self.asked, &self.is_ending, words, &request.form).await;
+        acting.outcome = act::outcome(&ended);
+        drop(acting);
         match ended {
             Ok(done) => {
                 self.door.notify(request, done.notice);
