@@ -161,6 +161,42 @@ def test_failed_jobs_run_again_and_are_removed(duly_command: Command, orders: du
     assert duly_command("queues")[1] == "no queue was used under this prefix\n"
 
 
+def test_a_queue_that_is_not_there_is_not_removed(duly_command: Command, client: duly.Client) -> None:
+    client.queue("orders").push(1)
+    client.partitions("orders", 2).push(1, key="k")
+    for name, *more in (["nosuch"], ["nosuch", "--partitions", "4"], ["nosuch", "--jobs", "7"]):
+        status, out, err = duly_command("delete", name, *more, "--yes")
+        assert (status, out) == (1, "")
+        assert err == (
+            f"duly: there is no queue {name}, or it was removed before: `duly queues` shows those that there are\n"
+        )
+    assert duly_command("delete", "orders", "--partitions", "0", "--jobs", "1", "--yes")[0] == 0
+    # Once more, as after an answer that was lost. The other queue of the name stays.
+    status, _, err = duly_command("delete", "orders", "--partitions", "0", "--jobs", "1", "--yes")
+    assert (status, "or it was removed before" in err) == (1, True)
+    assert client.partitions("orders", 2).counts().ready == 1
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_queue_that_is_removed_by_half_is_removed_with_the_next_call(
+    duly_command: Command, client: duly.Client, server: Server, prefix: str, *, is_listed: bool
+) -> None:
+    queue = client.partitions("mail", 2)
+    for number in range(20):
+        queue.push(number, key=f"k{number}")
+    keys = [key for key in server.cli("KEYS", f"{prefix}*").split() if "mail" in key]
+    tags = sorted({key[key.index("{") : key.index("}") + 1] for key in keys})
+    assert len(tags) == 2
+    server.cli("DEL", *[key for key in keys if tags[0] in key])
+    if not is_listed:
+        server.cli("DEL", f"{prefix}{{queues}}:queues")
+    left = queue.counts().ready
+    assert 0 < left < 20
+    more = () if is_listed else ("--partitions", "2")
+    assert duly_command("delete", "mail", "--jobs", str(left), "--yes", *more)[1] == "the queue mail is removed\n"
+    assert duly_command("delete", "mail", "--yes", *more)[0] == 1
+
+
 def test_a_failed_job_that_cannot_run_again_is_no_success(duly_command: Command, orders: duly.Queue) -> None:
     orders.push(1, id="a", key="k")
     job = orders.reserve()
