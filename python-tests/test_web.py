@@ -591,6 +591,27 @@ def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Clien
     assert [job.id for job in queue.peek("ready")] == ["d"]
 
 
+def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for act, why in (
+        ("purge", "No job is removed: none is in this state any more."),
+        ("requeue-all", "No job is ready again: none is in failed any more."),
+        ("cancel-matching", "No job is removed: all of them had left this state, or somebody else had removed them."),
+    ):
+        for number in range(2):
+            fail(queue, f"{act}{number}")
+        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        queue.purge("failed")
+        assert web.say_yes(form).startswith(why)
+    for number in range(3):
+        fail(queue, f"some{number}")
+    form = web.form("/ask/cancel-matching?queue=mail&state=failed", "cancel-matching")
+    queue.requeue("some1")
+    said = "2 jobs are removed. Jobs that had left this state, or that somebody else had removed: 1."
+    assert web.say_yes(form) == said
+    assert [job.id for job in queue.peek("ready")] == ["some1"]
+
+
 def test_groups_of_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     for number in range(9):

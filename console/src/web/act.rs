@@ -289,6 +289,7 @@ impl Subject<'_> {
         let requeued = if failed == 0 { 0 } else { self.queue.requeue_all().await? };
         let left = failed.saturating_sub(requeued);
         let notice = match left {
+            _ if failed == 0 => self.words.done_requeue_none.to_owned(),
             0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
@@ -315,10 +316,14 @@ impl Subject<'_> {
         };
         let stayed = total - left - usize::try_from(done).unwrap_or(0);
         let mut notice = match (is_requeue, stayed) {
+            (false, 1..) if done == 0 && left == 0 => words.done_cancel_none.to_owned(),
             (false, _) => fill(words.done_cancel_matching, &[&number(done)]),
             (true, 0) => fill(words.done_requeue_all, &[&number(done)]),
             (true, _) => fill(words.done_requeue_some, &[&number(done), &number(stayed as u64)]),
         };
+        if !is_requeue && stayed > 0 && (done > 0 || left > 0) {
+            notice = format!("{notice} {}", fill(words.done_cancel_others, &[&number(stayed as u64)]));
+        }
         if left > 0 {
             notice = format!("{notice} {}", fill(words.done_matching_left, &[&number(left as u64)]));
         }
@@ -334,7 +339,11 @@ impl Subject<'_> {
         let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
         let removed = self.queue.purge(state).await?;
-        Ok(Self::done(fill(words.done_purge, &[&number(removed)]), self.to_queue()))
+        let notice = match removed {
+            0 => words.done_purge_none.to_owned(),
+            _ => fill(words.done_purge, &[&number(removed)]),
+        };
+        Ok(Self::done(notice, self.to_queue()))
     }
 
     async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {
