@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import duly
 import pytest
@@ -70,6 +72,49 @@ def test_queues_are_listed_with_what_is_in_them(duly_command: Command, client: d
     assert json.loads(duly_command("counts", "mail", "--json")[1])[0]["ready"] == 1
     client.queue("orders").pause()
     assert duly_command("queues")[1].splitlines()[2].endswith("  paused")
+
+
+def completions(shell: str) -> str:
+    command = [sys.executable, "-m", "duly", "completions", shell]
+    environment = {**os.environ, "DULY_URL": "redis://127.0.0.1:1"}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20, env=environment)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("duly requ", ["requeue"]),
+        ("duly purge --yes mail fa", ["failed"]),
+        ("duly requeue --older", ["--older-than"]),
+        ("duly completions ", ["bash", "fish", "zsh"]),
+    ],
+)
+def test_bash_completes_the_command(tmp_path: Path, typed: str, offered: list[str]) -> None:
+    script = tmp_path / "duly.bash"
+    script.write_text(completions("bash"), "utf-8")
+    words = typed.split(" ")
+    program = (
+        'set -eu; source "$1"; shift; complete -p duly; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); set +eu; '
+        '_duly duly "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    command = ["bash", "--norc", "-c", program, "bash", str(script), *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    registered, *found = ended.stdout.split("\n")[:-1]
+    assert registered.startswith("complete "), ended.stderr
+    assert registered.endswith(" duly")
+    assert set(offered) <= set(found), (found, ended.stderr)
+    assert all(word.startswith(words[-1]) for word in found)
+
+
+@pytest.mark.parametrize(("shell", "part"), [("zsh", "#compdef duly"), ("fish", "complete -c duly")])
+def test_other_shells_have_a_script_too(shell: str, part: str) -> None:
+    script = completions(shell)
+    assert part in script
+    assert "requeue" in script
+    if program := shutil.which(shell):
+        assert subprocess.run([program, "-n"], input=script, text=True, check=False, timeout=20).returncode == 0
 
 
 def test_of_two_queues_of_one_name_the_command_asks_which(duly_command: Command, client: duly.Client) -> None:
