@@ -6,20 +6,27 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.request import urlopen
 
 import duly
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slow_lines import Line, slow_lines
 from support import Server, running, until
 
@@ -976,6 +983,124 @@ def test_the_script_gets_the_part_that_changes(web: Web, client: duly.Client) ->
     web.cookies = {}
     answer = web.ask("GET", "/", headers={"Duly-Refresh": "1"})
     assert answer.status == 401
+
+
+def basic(password: str, user: str = "duly") -> dict[str, str]:
+    return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def samples(text: str) -> dict[str, float]:
+    parse: Any = text_string_to_metric_families
+    return {
+        " ".join([sample.name, *sorted(sample.labels.values())]): sample.value
+        for family in parse(text)
+        for sample in family.samples
+    }
+
+
+def test_scrapers_get_the_metrics_by_the_password(
+    start: Start, client: duly.Client, server: Server, prefix: str
+) -> None:
+    client.queue("orders").push(1, delay=60)
+    web = start(server.url, prefix, "--read-only", password=PASSWORD)
+    for headers in ({}, basic("another password"), basic(""), {"Authorization": f"Bearer {PASSWORD}"}):
+        answer = web.ask("GET", "/metrics", headers=headers)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, 'Basic realm="duly", charset="UTF-8"')
+        assert "duly_" not in answer.text
+    for user in ("duly", "", "prometheus"):
+        answer = web.ask("GET", "/metrics", headers=basic(PASSWORD, user))
+        assert (answer.status, answer.headers["content-type"].split(";")[0]) == (200, "application/openmetrics-text")
+        assert samples(answer.text)["duly_jobs delayed orders"] == 1
+        assert not web.cookies
+    assert web.ask("HEAD", "/metrics", headers=basic(PASSWORD)).status == 200
+    assert web.ask("GET", "/metrics", headers={**basic(PASSWORD), "Host": "evil.example"}).status == 403
+    form = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+    assert web.ask("POST", "/metrics", b"a=b", {**basic(PASSWORD), **form}).status == 401
+    # It opens nothing else.
+    assert web.ask("GET", "/", headers=basic(PASSWORD)).status == 401
+    # A scraper with an old password keeps nobody out, and is kept out itself.
+    assert [web.ask("GET", "/metrics", headers=basic("old")).status for _ in range(9)] == [401] * 8 + [429]
+    assert web.ask("GET", "/metrics", headers=basic(PASSWORD)).status == 429
+    assert web.post("/sign-in", {"password": PASSWORD}).status == 303
+    assert web.get("/metrics").status == 200
+    _, err = web.end()
+    assert err.count(": metrics: refused\n") == 10
+    assert PASSWORD not in err
+
+
+def test_without_a_password_only_a_signed_in_browser_gets_the_metrics(web: Web) -> None:
+    assert "duly_up 1" in web.get("/metrics").text
+    web.cookies = {}
+    for password in ("", PASSWORD):
+        answer = web.ask("GET", "/metrics", headers=basic(password))
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, None)
+        assert "DULY_WEB_PASSWORD" in answer.text
+
+
+def test_scrapes_are_bounded(start: Start, own_server: Server) -> None:
+    client = duly.Client(own_server.url)
+    client.queue("orders").push(1)
+    web = start(own_server.url, "duly:", password=PASSWORD)
+    assert samples(web.ask("GET", "/metrics", headers=basic(PASSWORD)).text)["duly_jobs orders ready"] == 1
+
+    def calls() -> int:
+        return int(own_server.cli("INFO", "stats").split("total_commands_processed:")[1].split()[0])
+
+    def one(_number: int) -> int:
+        return web.ask("GET", "/metrics", headers=basic(PASSWORD)).status
+
+    time.sleep(1.1)
+    before = calls()
+    one(0)
+    of_one, before = calls() - before, calls()
+    time.sleep(1.1)
+    with ThreadPoolExecutor(20) as pool:
+        assert set(pool.map(one, range(40))) == {200}
+    # A slow machine may take more than a second for all.
+    assert calls() - before < 10 * of_one
+    own_server.freeze()
+    began = time.monotonic()
+    try:
+        time.sleep(1.1)
+        answer = web.ask("GET", "/metrics", headers=basic(PASSWORD))
+    finally:
+        own_server.thaw()
+    assert (answer.status, samples(answer.text)) == (200, {"duly_up": 0})
+    assert time.monotonic() - began < 10
+
+
+def test_prometheus_scrapes_the_page(
+    start: Start, client: duly.Client, server: Server, prefix: str, tmp_path: Path
+) -> None:
+    client.queue("orders").push(1, delay=60)
+    web = start(server.url, prefix, password=PASSWORD)
+    page = (Path(__file__).resolve().parent.parent / "docs" / "operate.md").read_text("utf-8")
+    found = re.search(r"```text\n(scrape_configs:.*?)```", page, re.DOTALL)
+    assert found
+    (tmp_path / "password").write_text(f"{PASSWORD}\n", "utf-8")
+    config = found[1].replace("/etc/prometheus/duly-password", str(tmp_path / "password"))
+    config = config.replace("https", "http").replace("queues.example.com:443", f"127.0.0.1:{web.port}")
+    (tmp_path / "prometheus.yml").write_text(f"global: {{scrape_interval: 1s}}\n{config}", "utf-8")
+    program = shutil.which("prometheus")
+    assert program, "Prometheus is missing: run tools/setup.sh"
+    arguments = ["--config.file", tmp_path / "prometheus.yml", "--storage.tsdb.path", tmp_path / "data"]
+    command = [program, *map(str, arguments), "--web.listen-address=127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            listening = re.compile(r"Listening on.*address=(127\.0\.0\.1:\d+)")
+            at = next(found for line in process.stderr if (found := listening.search(line)))
+            assert any("Server is ready" in line for line in process.stderr)
+
+            def result(query: str) -> list[float]:
+                with urlopen(f"http://{at[1]}/api/v1/query?{urlencode({'query': query})}") as answer:
+                    return [float(one["value"][1]) for one in json.load(answer)["data"]["result"]]
+
+            until(lambda: result('up{job="duly"}') == [1], "it does not scrape", 30)
+            assert result('duly_jobs{queue="orders",state="delayed"}') == [1]
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 @pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])

@@ -15,6 +15,7 @@ use super::asked::Asked;
 use super::door::{Door, Refused, Session};
 use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
+use super::scrape::{self, Closed, Scrapes};
 use super::view::{Failure, Page, View, failed};
 use super::words::Words;
 use super::{failed as failed_page, groups, job, matches, overview, queue, schedules, search, workers};
@@ -65,6 +66,7 @@ pub(crate) struct Site {
     pub(crate) asked: Asked,
     /// Takes a line for each action.
     pub(crate) log: Box<dyn Fn(String) + Send + Sync>,
+    pub(crate) scrapes: Scrapes,
     /// Actions end as soon as they may, and no other begins.
     pub(crate) is_ending: AtomicBool,
 }
@@ -126,6 +128,9 @@ impl Site {
         if let Some(asset) = [STYLE, SCRIPT, ICON].into_iter().find(|asset| asset.path == request.path) {
             return asset.response();
         }
+        if request.path == "/metrics" && !is_post {
+            return self.metrics(request).await;
+        }
         let answered = if request.path == "/sign-in" { self.sign_in(request) } else { Ok(None) };
         match (answered, self.door.session(request)) {
             (Err(error), _) => plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
@@ -133,6 +138,22 @@ impl Site {
             (Ok(None), None) => self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, ""),
             (Ok(None), Some(session)) if is_post => self.post(request, &session).await,
             (Ok(None), Some(session)) => self.get(request, &session).await,
+        }
+    }
+
+    async fn metrics(&self, request: &Request) -> Response {
+        if self.door.session(request).is_none()
+            && let Err(closed) = scrape::may_scrape(&self.door, request)
+        {
+            // One that comes too often fills no log.
+            if matches!(closed, Closed::Refused(Refused::Wrong)) {
+                self.note(request, None, "metrics: refused");
+            }
+            return scrape::refusal(&closed, &self.door);
+        }
+        match self.scrapes.text(&self.client).await {
+            Ok(text) => Response::new(StatusCode::OK, crate::CONTENT_TYPE, text),
+            Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
         }
     }
 
