@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import duly
 import pytest
@@ -70,6 +72,49 @@ def test_queues_are_listed_with_what_is_in_them(duly_command: Command, client: d
     assert json.loads(duly_command("counts", "mail", "--json")[1])[0]["ready"] == 1
     client.queue("orders").pause()
     assert duly_command("queues")[1].splitlines()[2].endswith("  paused")
+
+
+def completions(shell: str) -> str:
+    command = [sys.executable, "-m", "duly", "completions", shell]
+    environment = {**os.environ, "DULY_URL": "redis://127.0.0.1:1"}
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20, env=environment)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("duly requ", ["requeue"]),
+        ("duly purge --yes mail fa", ["failed"]),
+        ("duly requeue --older", ["--older-than"]),
+        ("duly completions ", ["bash", "fish", "zsh"]),
+    ],
+)
+def test_bash_completes_the_command(tmp_path: Path, typed: str, offered: list[str]) -> None:
+    script = tmp_path / "duly.bash"
+    script.write_text(completions("bash"), "utf-8")
+    words = typed.split(" ")
+    program = (
+        'set -eu; source "$1"; shift; complete -p duly; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); set +eu; '
+        '_duly duly "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    command = ["bash", "--norc", "-c", program, "bash", str(script), *words]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20)
+    registered, *found = ended.stdout.split("\n")[:-1]
+    assert registered.startswith("complete "), ended.stderr
+    assert registered.endswith(" duly")
+    assert set(offered) <= set(found), (found, ended.stderr)
+    assert all(word.startswith(words[-1]) for word in found)
+
+
+@pytest.mark.parametrize(("shell", "part"), [("zsh", "#compdef duly"), ("fish", "complete -c duly")])
+def test_other_shells_have_a_script_too(shell: str, part: str) -> None:
+    script = completions(shell)
+    assert part in script
+    assert "requeue" in script
+    if program := shutil.which(shell):
+        assert subprocess.run([program, "-n"], input=script, text=True, check=False, timeout=20).returncode == 0
 
 
 def test_of_two_queues_of_one_name_the_command_asks_which(duly_command: Command, client: duly.Client) -> None:
@@ -159,6 +204,42 @@ def test_failed_jobs_run_again_and_are_removed(duly_command: Command, orders: du
     assert duly_command("delete", "orders")[0] == 2
     assert duly_command("delete", "orders", "--yes")[1] == "the queue orders is removed\n"
     assert duly_command("queues")[1] == "no queue was used under this prefix\n"
+
+
+def test_a_queue_that_is_not_there_is_not_removed(duly_command: Command, client: duly.Client) -> None:
+    client.queue("orders").push(1)
+    client.partitions("orders", 2).push(1, key="k")
+    for name, *more in (["nosuch"], ["nosuch", "--partitions", "4"], ["nosuch", "--jobs", "7"]):
+        status, out, err = duly_command("delete", name, *more, "--yes")
+        assert (status, out) == (1, "")
+        assert err == (
+            f"duly: there is no queue {name}, or it was removed before: `duly queues` shows those that there are\n"
+        )
+    assert duly_command("delete", "orders", "--partitions", "0", "--jobs", "1", "--yes")[0] == 0
+    # Once more, as after an answer that was lost. The other queue of the name stays.
+    status, _, err = duly_command("delete", "orders", "--partitions", "0", "--jobs", "1", "--yes")
+    assert (status, "or it was removed before" in err) == (1, True)
+    assert client.partitions("orders", 2).counts().ready == 1
+
+
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_a_queue_that_is_removed_by_half_is_removed_with_the_next_call(
+    duly_command: Command, client: duly.Client, server: Server, prefix: str, *, is_listed: bool
+) -> None:
+    queue = client.partitions("mail", 2)
+    for number in range(20):
+        queue.push(number, key=f"k{number}")
+    keys = [key for key in server.cli("KEYS", f"{prefix}*").split() if "mail" in key]
+    tags = sorted({key[key.index("{") : key.index("}") + 1] for key in keys})
+    assert len(tags) == 2
+    server.cli("DEL", *[key for key in keys if tags[0] in key])
+    if not is_listed:
+        server.cli("DEL", f"{prefix}{{queues}}:queues")
+    left = queue.counts().ready
+    assert 0 < left < 20
+    more = () if is_listed else ("--partitions", "2")
+    assert duly_command("delete", "mail", "--jobs", str(left), "--yes", *more)[1] == "the queue mail is removed\n"
+    assert duly_command("delete", "mail", "--yes", *more)[0] == 1
 
 
 def test_a_failed_job_that_cannot_run_again_is_no_success(duly_command: Command, orders: duly.Queue) -> None:

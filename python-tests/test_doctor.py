@@ -152,7 +152,7 @@ def test_a_file_that_was_loaded_and_not_rewritten(start: Start) -> None:
     until(lambda: "loading:0" in server.cli("INFO", "persistence"), "it loads its file")
     said = doctor(server.url)
     assert (said.level("version"), said.bad) == (("warning", {"version"}) if affected else (level, set()))
-    assert ("if it had crashed, run BGREWRITEAOF, and then `duly audit`" in said.text("version")) == affected
+    assert ("if it had crashed, run BGREWRITEAOF, and then `duly audit QUEUE`" in said.text("version")) == affected
     # A rewrite that goes on, and one that was killed, have not rewritten it.
     info = server.cli("INFO", "server")
     (pid,) = (line.partition(":")[2] for line in info.splitlines() if line.startswith("process_id:"))

@@ -6,18 +6,27 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.request import urlopen
 
 import duly
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slow_lines import Line, slow_lines
 from support import Server, running, until
 
@@ -103,6 +112,23 @@ class Web:
 
     def enter(self) -> None:
         assert self.get(self.entry).status == 303
+
+    def send_and_go(self, form: Form, *, reset: bool = False) -> None:
+        """Send that form as a browser does whose user closes the tab at once."""
+        body = urlencode(form.fields).encode()
+        head = [
+            f"POST {form.action} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            "Cookie: " + "; ".join(f"{name}={value}" for name, value in self.cookies.items()),
+            "Content-Type: application/x-www-form-urlencoded",
+            "Sec-Fetch-Site: same-origin",
+            f"Content-Length: {len(body)}",
+        ]
+        connection = socket.create_connection(("127.0.0.1", self.port))
+        if reset:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
+        connection.close()
 
     def form(self, page: str, act: str) -> Form:
         """The form for `act` on that page."""
@@ -572,6 +598,27 @@ def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Clien
     assert [job.id for job in queue.peek("ready")] == ["d"]
 
 
+def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for act, why in (
+        ("purge", "No job is removed: none is in this state any more."),
+        ("requeue-all", "No job is ready again: none is in failed any more."),
+        ("cancel-matching", "No job is removed: all of them had left this state, or somebody else had removed them."),
+    ):
+        for number in range(2):
+            fail(queue, f"{act}{number}")
+        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        queue.purge("failed")
+        assert web.say_yes(form).startswith(why)
+    for number in range(3):
+        fail(queue, f"some{number}")
+    form = web.form("/ask/cancel-matching?queue=mail&state=failed", "cancel-matching")
+    queue.requeue("some1")
+    said = "2 jobs are removed. Jobs that had left this state, or that somebody else had removed: 1."
+    assert web.say_yes(form) == said
+    assert [job.id for job in queue.peek("ready")] == ["some1"]
+
+
 def test_groups_of_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     for number in range(9):
@@ -617,6 +664,103 @@ def test_a_second_click_does_nothing(web: Web, client: duly.Client) -> None:
     assert queue.counts().ready == 1
     web.act("/schedule?queue=orders&name=tick", "schedule-run")
     assert queue.counts().ready == 2
+
+
+def fail_all(queue: duly.Queue, count: int) -> None:
+    queue.push_many([duly.NewJob(number, max_retries=0) for number in range(count)])
+    for _ in range(0, count, 100):
+        for job in queue.reserve_many(100):
+            job.fail("Timeout: 1 s", final=True)
+
+
+@pytest.mark.parametrize(
+    ("act", "reset"),
+    [
+        ("requeue-all", False),
+        ("requeue-matching", False),
+        ("requeue-matching", True),
+        ("cancel-matching", False),
+        ("purge", False),
+    ],
+)
+def test_a_browser_that_goes_away_ends_no_action(
+    start: Start, client: duly.Client, server: Server, prefix: str, *, act: str, reset: bool
+) -> None:
+    queue = client.queue("mail")
+    count = 300 if "matching" in act else 1500
+    fail_all(queue, count)
+    # Each of its calls takes as long, so the browser is gone before the first one ends.
+    with slow_lines(server.socket, [Line(100_000_000, 0.1)]) as (url,):
+        web = start(url, prefix)
+        web.enter()
+        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        # So all of it, its end too, is there when the page reads it. Of one that is reset by then, it may read nothing.
+        if not reset:
+            web.process.send_signal(signal.SIGSTOP)
+        web.send_and_go(form, reset=reset)
+        web.process.send_signal(signal.SIGCONT)
+        until(lambda: queue.counts().failed == 0, f"{queue.counts().failed} jobs stay", 20)
+        assert queue.counts().ready == (count if "requeue" in act else 0)
+        # Its notice waits for the next page.
+        said = f"{count:,} jobs are "
+        until(lambda: said in web.get("/").text, "there is no notice", 10)
+        answer = web.post(form.action, form.fields)
+        assert (answer.status, "acted once" in answer.text) == (409, True)
+        _, err = web.end()
+    assert [line for line in err.splitlines() if f": {act} queue=mail" in line and line.endswith(": done")], err
+
+
+def test_half_a_form_does_nothing(web: Web, client: duly.Client) -> None:
+    client.queue("orders").push(1)
+    form = web.form("/queue?queue=orders", "pause")
+    form.fields["more"] = "x" * 100
+    whole = urlencode(form.fields)
+    cut = socket.create_connection(("127.0.0.1", web.port))
+    head = f"POST {form.action} HTTP/1.1\r\nHost: localhost:{web.port}\r\nSec-Fetch-Site: same-origin\r\n"
+    cookie = "; ".join(f"{name}={value}" for name, value in web.cookies.items())
+    kind = "Content-Type: application/x-www-form-urlencoded"
+    cut.sendall(f"{head}Cookie: {cookie}\r\n{kind}\r\nContent-Length: {len(whole)}\r\n\r\n{whole[:-50]}".encode())
+    cut.close()
+    _, err = web.end()
+    assert not client.queue("orders").counts().paused
+    assert "pause" not in err
+
+
+@pytest.mark.parametrize("act", ["requeue-matching", "cancel-matching"])
+def test_an_action_ends_in_good_order_with_the_program(
+    start: Start, client: duly.Client, server: Server, prefix: str, act: str
+) -> None:
+    queue = client.queue("mail")
+    fail_all(queue, 1500)
+    with slow_lines(server.socket, [Line(100_000_000, 0.3)]) as (url,):
+        web = start(url, prefix)
+        web.enter()
+        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        web.send_and_go(form)
+        until(lambda: queue.counts().failed < 1500, "nothing is done", 10)
+        began = time.monotonic()
+        _, err = web.end()
+    left = queue.counts().failed
+    assert time.monotonic() - began < 5
+    assert 0 < left < 1500
+    assert left % 100 == 0
+    assert f"done in part, and not yet to {left} of the jobs" in err
+
+
+def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_server: Server) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    queue.push_many([duly.NewJob(number) for number in range(10_000)])
+    # On such a line, that takes longer than the program waits for it.
+    with slow_lines(own_server.socket, [Line(100_000_000, 0.7)]) as (url,):
+        web = start(url, "duly:")
+        web.enter()
+        web.send_and_go(web.form("/ask/purge?queue=orders&state=ready", "purge"))
+        until(lambda: queue.counts().ready < 10_000, "nothing is done", 30)
+        began = time.monotonic()
+        status, err = web.end()
+    assert (status, time.monotonic() - began < 9) == (0, True)
+    assert "purge queue=orders state=ready: cut off, as duly web ended" in err
+    assert queue.audit().findings == []
 
 
 def test_queues_are_paused(web: Web, client: duly.Client) -> None:
@@ -839,6 +983,124 @@ def test_the_script_gets_the_part_that_changes(web: Web, client: duly.Client) ->
     web.cookies = {}
     answer = web.ask("GET", "/", headers={"Duly-Refresh": "1"})
     assert answer.status == 401
+
+
+def basic(password: str, user: str = "duly") -> dict[str, str]:
+    return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def samples(text: str) -> dict[str, float]:
+    parse: Any = text_string_to_metric_families
+    return {
+        " ".join([sample.name, *sorted(sample.labels.values())]): sample.value
+        for family in parse(text)
+        for sample in family.samples
+    }
+
+
+def test_scrapers_get_the_metrics_by_the_password(
+    start: Start, client: duly.Client, server: Server, prefix: str
+) -> None:
+    client.queue("orders").push(1, delay=60)
+    web = start(server.url, prefix, "--read-only", password=PASSWORD)
+    for headers in ({}, basic("another password"), basic(""), {"Authorization": f"Bearer {PASSWORD}"}):
+        answer = web.ask("GET", "/metrics", headers=headers)
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, 'Basic realm="duly", charset="UTF-8"')
+        assert "duly_" not in answer.text
+    for user in ("duly", "", "prometheus"):
+        answer = web.ask("GET", "/metrics", headers=basic(PASSWORD, user))
+        assert (answer.status, answer.headers["content-type"].split(";")[0]) == (200, "application/openmetrics-text")
+        assert samples(answer.text)["duly_jobs delayed orders"] == 1
+        assert not web.cookies
+    assert web.ask("HEAD", "/metrics", headers=basic(PASSWORD)).status == 200
+    assert web.ask("GET", "/metrics", headers={**basic(PASSWORD), "Host": "evil.example"}).status == 403
+    form = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/x-www-form-urlencoded"}
+    assert web.ask("POST", "/metrics", b"a=b", {**basic(PASSWORD), **form}).status == 401
+    # It opens nothing else.
+    assert web.ask("GET", "/", headers=basic(PASSWORD)).status == 401
+    # A scraper with an old password keeps nobody out, and is kept out itself.
+    assert [web.ask("GET", "/metrics", headers=basic("old")).status for _ in range(9)] == [401] * 8 + [429]
+    assert web.ask("GET", "/metrics", headers=basic(PASSWORD)).status == 429
+    assert web.post("/sign-in", {"password": PASSWORD}).status == 303
+    assert web.get("/metrics").status == 200
+    _, err = web.end()
+    assert err.count(": metrics: refused\n") == 10
+    assert PASSWORD not in err
+
+
+def test_without_a_password_only_a_signed_in_browser_gets_the_metrics(web: Web) -> None:
+    assert "duly_up 1" in web.get("/metrics").text
+    web.cookies = {}
+    for password in ("", PASSWORD):
+        answer = web.ask("GET", "/metrics", headers=basic(password))
+        assert (answer.status, answer.headers["www-authenticate"]) == (401, None)
+        assert "DULY_WEB_PASSWORD" in answer.text
+
+
+def test_scrapes_are_bounded(start: Start, own_server: Server) -> None:
+    client = duly.Client(own_server.url)
+    client.queue("orders").push(1)
+    web = start(own_server.url, "duly:", password=PASSWORD)
+    assert samples(web.ask("GET", "/metrics", headers=basic(PASSWORD)).text)["duly_jobs orders ready"] == 1
+
+    def calls() -> int:
+        return int(own_server.cli("INFO", "stats").split("total_commands_processed:")[1].split()[0])
+
+    def one(_number: int) -> int:
+        return web.ask("GET", "/metrics", headers=basic(PASSWORD)).status
+
+    time.sleep(1.1)
+    before = calls()
+    one(0)
+    of_one, before = calls() - before, calls()
+    time.sleep(1.1)
+    with ThreadPoolExecutor(20) as pool:
+        assert set(pool.map(one, range(40))) == {200}
+    # A slow machine may take more than a second for all.
+    assert calls() - before < 10 * of_one
+    own_server.freeze()
+    began = time.monotonic()
+    try:
+        time.sleep(1.1)
+        answer = web.ask("GET", "/metrics", headers=basic(PASSWORD))
+    finally:
+        own_server.thaw()
+    assert (answer.status, samples(answer.text)) == (200, {"duly_up": 0})
+    assert time.monotonic() - began < 10
+
+
+def test_prometheus_scrapes_the_page(
+    start: Start, client: duly.Client, server: Server, prefix: str, tmp_path: Path
+) -> None:
+    client.queue("orders").push(1, delay=60)
+    web = start(server.url, prefix, password=PASSWORD)
+    page = (Path(__file__).resolve().parent.parent / "docs" / "operate.md").read_text("utf-8")
+    found = re.search(r"```text\n(scrape_configs:.*?)```", page, re.DOTALL)
+    assert found
+    (tmp_path / "password").write_text(f"{PASSWORD}\n", "utf-8")
+    config = found[1].replace("/etc/prometheus/duly-password", str(tmp_path / "password"))
+    config = config.replace("https", "http").replace("queues.example.com:443", f"127.0.0.1:{web.port}")
+    (tmp_path / "prometheus.yml").write_text(f"global: {{scrape_interval: 1s}}\n{config}", "utf-8")
+    program = shutil.which("prometheus")
+    assert program, "Prometheus is missing: run tools/setup.sh"
+    arguments = ["--config.file", tmp_path / "prometheus.yml", "--storage.tsdb.path", tmp_path / "data"]
+    command = [program, *map(str, arguments), "--web.listen-address=127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            listening = re.compile(r"Listening on.*address=(127\.0\.0\.1:\d+)")
+            at = next(found for line in process.stderr if (found := listening.search(line)))
+            assert any("Server is ready" in line for line in process.stderr)
+
+            def result(query: str) -> list[float]:
+                with urlopen(f"http://{at[1]}/api/v1/query?{urlencode({'query': query})}") as answer:
+                    return [float(one["value"][1]) for one in json.load(answer)["data"]["result"]]
+
+            until(lambda: result('up{job="duly"}') == [1], "it does not scrape", 30)
+            assert result('duly_jobs{queue="orders",state="delayed"}') == [1]
+        finally:
+            process.terminate()
+            process.communicate()
 
 
 @pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])

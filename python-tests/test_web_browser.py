@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import duly
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
 from support import Server, until
 from test_web import HOSTILE, PAGES, Web, fill
 
@@ -26,6 +29,7 @@ CHROMIUM = (
     "--window-size=1280,900",
 )
 
+T = TypeVar("T")
 
 ASKED = "performance.getEntriesByType('resource').length"
 """How many requests the page has made."""
@@ -46,8 +50,15 @@ class Browser:
     def go(self, page: str) -> None:
         self.driver.get(self.home + page)
 
+    def found(self, by: str, what: str, use: Callable[[WebElement], T]) -> T:
+        """Use that element; the page may put another one in its place between two calls, as it is refreshed."""
+        for _ in range(5):
+            with suppress(StaleElementReferenceException):
+                return use(self.driver.find_element(by, what))
+        return use(self.driver.find_element(by, what))
+
     def text(self) -> str:
-        return self.driver.find_element(By.TAG_NAME, "main").text
+        return self.found(By.TAG_NAME, "main", lambda main: main.text)
 
     def run(self, script: str) -> object:
         return self.driver.execute_script(script)
@@ -63,7 +74,7 @@ class Browser:
     def press(self, label: str) -> None:
         """Press the button, or follow the link, of that label."""
         both = f"//main//*[self::button or self::a][normalize-space()='{label}']"
-        self.driver.find_element(By.XPATH, both).click()
+        self.found(By.XPATH, both, lambda button: button.click())
 
     def emulate(self, **media: str) -> None:
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
@@ -183,7 +194,8 @@ def test_buttons_act(browser: Browser, client: duly.Client) -> None:
     assert orders.find("later") is not None
     browser.press("Yes, do it")
     until(lambda: orders.find("later") is None, "it is not cancelled")
-    assert "The job later is cancelled." in browser.driver.find_element(By.CLASS_NAME, "notice").text
+    # The job is gone before the answer is there.
+    until(lambda: "The job later is cancelled." in browser.driver.page_source, "there is no notice", 10)
     assert browser.problems() == []
 
 

@@ -116,3 +116,27 @@ fn show(findings: &[Finding], output: &mut Output<'_>) {
     let (problems, warnings, notes) = (count(Problem), count(Warning), count(Note));
     output.line(&format!("{problems}, {warnings}, {notes}; `duly audit QUEUE` checks the jobs of a queue"));
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    /// The commands that stand in backticks in these texts, each line of a text behind the other, without comments.
+    fn named(source: &str) -> Vec<String> {
+        let code: Vec<_> = source.lines().map(str::trim_start).filter(|line| !line.starts_with("//")).collect();
+        let text = code.join("\n").replace("\\\n", "").replace("\\\"", "\"");
+        text.split('`').skip(1).step_by(2).filter(|named| named.starts_with("duly ")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn every_command_that_is_advised_can_be_run() {
+        let texts = [include_str!("doctor.rs"), include_str!("doctor/queues.rs"), include_str!("doctor/server.rs")];
+        let own = texts[0].split("#[cfg(test)]").next().unwrap();
+        let commands: Vec<_> = [own, texts[1], texts[2]].into_iter().flat_map(named).collect();
+        assert!(commands.len() >= 10, "{commands:?}");
+        for command in commands {
+            let parsed = crate::Arguments::try_parse_from(command.split_whitespace());
+            assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+        }
+    }
+}

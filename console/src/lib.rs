@@ -5,6 +5,7 @@
 //! | `audit.rs` | `duly audit`: is anything broken? |
 //! | `bridge.rs` | `duly bridge`: takes over the jobs of another queue |
 //! | `change.rs` | `duly cancel`, `requeue`, `reschedule`, `purge`, `pause`, `resume` |
+//! | `completions.rs` | `duly completions`: for shells |
 //! | `confirm.rs` | asking before what cannot be undone |
 //! | `doctor.rs` | `duly doctor`: what would lose, refuse or delay jobs |
 //! | `jobs.rs` | `duly peek`, `find`, `push` |
@@ -23,6 +24,7 @@
 mod audit;
 mod bridge;
 mod change;
+mod completions;
 mod confirm;
 mod doctor;
 mod failed;
@@ -94,6 +96,7 @@ enum Command {
     Delete(queues::Delete),
     Bridge(Box<bridge::Bridge>),
     Web(web::Web),
+    Completions(completions::Completions),
     Worker(Worker),
 }
 
@@ -205,7 +208,7 @@ fn run_noting(
             return FAILED;
         }
     };
-    let output = Output { out, err: &mut *err };
+    let mut output = Output { out, err: &mut *err };
     // Boxed: the runtime's own code would have a copy of each in several places.
     let running: Running<'_> = match &arguments.command {
         Command::Queues(command) => Box::pin(command.run(output)),
@@ -231,6 +234,7 @@ fn run_noting(
         Command::Delete(command) => Box::pin(command.run(output)),
         Command::Bridge(command) => Box::pin(command.run(output)),
         Command::Web(command) => Box::pin(command.run(output)),
+        Command::Completions(command) => Box::pin(ready(Ok(command.run(&mut output)))),
         Command::Worker(command) => Box::pin(ready(Err(command.run()))),
     };
     let ended = runtime.block_on(running);

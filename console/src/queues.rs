@@ -171,8 +171,15 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let queue = self.one.open().await?;
+        let (queue, is_listed) = self.one.open_listed().await?;
         let name = &self.one.queue;
+        // One that was removed in part, or was not used for long, may have keys and be on no list. Where nobody may ask, it is removed.
+        if !is_listed && queue.memory().await.is_ok_and(|bytes| bytes == 0) {
+            output.complain(&format!(
+                "there is no queue {name}, or it was removed before: `duly queues` shows those that there are"
+            ));
+            return Ok(FAILED);
+        }
         let question = format!("Remove the queue {name} with its {} jobs and its limits?", self.jobs);
         if !self.yes.agrees(&question, &mut output)? {
             return Ok(FAILED);

@@ -54,6 +54,15 @@ impl One {
         };
         open(&client, &self.queue, partitions)
     }
+
+    /// With whether it is on the list of queues.
+    pub(crate) async fn open_listed(&self) -> Result<(Queue, bool), Error> {
+        let client = self.target.client()?;
+        let listed = all(&client).await?;
+        let partitions = self.partitions.map_or_else(|| partitions_of(&self.queue, &listed), Ok)?;
+        let is_it = |queue: &QueueInfo| queue.name == self.queue && (queue.partitions == 0) == (partitions == 0);
+        Ok((open(&client, &self.queue, partitions)?, listed.iter().any(is_it)))
+    }
 }
 
 /// Which job.

@@ -10,6 +10,7 @@
 //! | `named.rs` | a queue as pages name it |
 //! | `request.rs` | a request and its response, without a socket |
 //! | `runs.rs` | what runs came to, on the page of a queue |
+//! | `scrape.rs` | `/metrics`, for Prometheus |
 //! | `server.rs` | the sockets |
 //! | `site.rs` | from a request to its response |
 //! | `text.rs` | texts, counts and times |
@@ -30,6 +31,7 @@ mod queue;
 mod request;
 mod runs;
 mod schedules;
+mod scrape;
 mod search;
 mod server;
 mod site;
@@ -40,7 +42,7 @@ mod workers;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -51,6 +53,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::asked::Asked;
 use self::door::Door;
+use self::scrape::Scrapes;
 use self::site::Site;
 use crate::target::Target;
 use crate::{DONE, INTERRUPTED, Output, invalid};
@@ -66,7 +69,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[command(after_help = "\
 Without a password it listens on this machine only, and prints an address that signs in one browser, once.
 With a password of 12 characters or more in DULY_WEB_PASSWORD it asks for that, and may listen elsewhere. It speaks
-plain HTTP: put a proxy with TLS before it, or reach it with `ssh -L 8420:127.0.0.1:8420 host`.
+plain HTTP: put a proxy with TLS before it, or reach it with `ssh -L 8420:127.0.0.1:8420 host`. /metrics has what
+`duly metrics` prints, for scrapers that give the password by Basic auth.
 
 examples:
   duly web
@@ -98,7 +102,8 @@ impl Web {
         let log = Box::new(move |line| _ = log.send(line));
         let prefix = self.target.prefix().to_owned();
         let (may_act, asked) = (!self.read_only, Asked::default());
-        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act, asked, log });
+        let (scrapes, is_ending) = (Scrapes::default(), AtomicBool::new(false));
+        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act, asked, log, scrapes, is_ending });
         if let Err(error) = client.ping().await {
             output.complain(&format!("{error}; the page says so until the server answers"));
         }

@@ -83,18 +83,21 @@ fn late(looked: &Looked, doctor: &Doctor) -> Option<Finding> {
         return None;
     }
     // A retry or a requeue does not count anew.
-    let what = format!("jobs wait that were due {} ago", span(late));
+    let (name, what) = (&looked.name, format!("jobs wait that were due {} ago", span(late)));
     Some(match (looked.workers, held) {
         (0, _) => {
             let what = format!("{what}, and nobody works on the queue");
-            Finding::new(Problem, "no worker", what, "start a worker; `duly workers` shows those that are alive")
+            let advice = format!("start a worker; `duly workers {name}` shows those that are alive");
+            Finding::new(Problem, "no worker", what, advice)
         }
         (_, Some(held)) => {
-            Finding::new(Note, "late", format!("{what}: {held}"), "raise the limit if that is not meant: `duly limits`")
+            let advice = format!("raise the limit if that is not meant: `duly limits {name}`");
+            Finding::new(Note, "late", format!("{what}: {held}"), advice)
         }
         (workers, None) => {
             let what = format!("{what}, with {workers} workers");
-            Finding::new(Warning, "late", what, "start more workers, or see what they run: `duly workers`")
+            let advice = format!("start more workers, or see what they run: `duly workers {name}`");
+            Finding::new(Warning, "late", what, advice)
         }
     })
 }
@@ -102,7 +105,10 @@ fn late(looked: &Looked, doctor: &Doctor) -> Option<Finding> {
 fn failed(looked: &Looked) -> Option<Finding> {
     let failed = looked.counts.failed;
     let trimmed = looked.counts.total("trimmed");
-    let advice = "`duly peek QUEUE failed` shows why; requeue them, or purge them";
+    let name = &looked.name;
+    let advice = format!(
+        "`duly failed {name}` shows why; `duly requeue {name} --all` runs them again, `duly purge {name} failed` removes them"
+    );
     match (failed, trimmed) {
         (0, _) => None,
         (_, 1..) => {
@@ -124,7 +130,8 @@ fn failed(looked: &Looked) -> Option<Finding> {
 
 fn paused(looked: &Looked) -> Option<Finding> {
     let what = format!("it is paused; jobs that wait: {}", looked.counts.ready + looked.counts.delayed);
-    looked.counts.paused.then(|| Finding::new(Note, "paused", what, "`duly resume` hands out its jobs again"))
+    let advice = format!("`duly resume {}` hands out its jobs again", looked.name);
+    looked.counts.paused.then(|| Finding::new(Note, "paused", what, advice))
 }
 
 /// What the queues with the most jobs take.

@@ -176,12 +176,11 @@ fn keeps_half_a_script(facts: &Facts, this: &str) -> Finding {
             "{this} has loaded its append-only file and has not rewritten it since: if it had crashed, the file may have \
              half of a script, which the next start executes"
         );
-        let advice = "if it had crashed, run BGREWRITEAOF, and then `duly audit` for each queue: docs/servers.md";
+        let advice = "if it had crashed, run BGREWRITEAOF, and then `duly audit QUEUE` for each queue: docs/servers.md";
         return Finding::new(Warning, "version", what, advice);
     }
     let what = format!("{this} keeps half of a script at the end of its file if it crashes while it writes that");
-    let advice =
-        "run BGREWRITEAOF after each start that follows a crash, and `duly audit` for each queue: docs/servers.md";
+    let advice = "run BGREWRITEAOF after each start that follows a crash, and `duly audit QUEUE` for each queue: docs/servers.md";
     Finding::new(Note, "version", what, advice)
 }
 

@@ -1,5 +1,6 @@
 //! What can be done from the page, and the pages that ask first.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use duly::{Client, Error, ErrorKind, Millis, Queue, Requeued, State, When};
@@ -57,7 +58,12 @@ pub(crate) struct Done {
     pub(crate) notice: String,
     /// The page that shows it.
     pub(crate) location: String,
+    /// How many jobs nothing was done to yet.
+    left: usize,
 }
+
+/// What the log says of an action that did not end.
+pub(crate) const CUT_OFF: &str = "cut off, as duly web ended or failed: see what is left, and do it again";
 
 /// What is asked before something is done.
 struct Question {
@@ -78,6 +84,7 @@ struct Subject<'a> {
     named: Named,
     queue: Queue,
     asked: &'a Asked,
+    is_ending: &'a AtomicBool,
     form: &'a Fields,
 }
 
@@ -108,12 +115,13 @@ impl Act {
         self,
         client: &Client,
         asked: &Asked,
+        is_ending: &AtomicBool,
         words: &'static Words,
         form: &Fields,
     ) -> Result<Done, Failure> {
         let named = Named::asked(client, form, words).await?;
         let queue = named.open(client)?;
-        let subject = Subject { words, named, queue, asked, form };
+        let subject = Subject { words, named, queue, asked, is_ending, form };
         match self {
             Self::Cancel => subject.cancel().await,
             Self::RunNow => subject.reschedule(When::Now).await,
@@ -234,7 +242,7 @@ impl Subject<'_> {
     }
 
     fn done(notice: String, location: String) -> Done {
-        Done { notice, location }
+        Done { notice, location, left: 0 }
     }
 
     fn to_queue(&self) -> String {
@@ -281,6 +289,7 @@ impl Subject<'_> {
         let requeued = if failed == 0 { 0 } else { self.queue.requeue_all().await? };
         let left = failed.saturating_sub(requeued);
         let notice = match left {
+            _ if failed == 0 => self.words.done_requeue_none.to_owned(),
             0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
@@ -298,7 +307,7 @@ impl Subject<'_> {
         };
         let is_requeue = act == Act::RequeueMatching;
         let total = found.jobs.len();
-        let (done, left) = match matches::act(&mut found.jobs, is_requeue).await {
+        let (done, left) = match matches::act(&mut found.jobs, is_requeue, self.is_ending).await {
             Ok(ended) => ended,
             Err(error) => {
                 self.asked.put_back(secret.to_owned(), about, found);
@@ -307,10 +316,14 @@ impl Subject<'_> {
         };
         let stayed = total - left - usize::try_from(done).unwrap_or(0);
         let mut notice = match (is_requeue, stayed) {
+            (false, 1..) if done == 0 && left == 0 => words.done_cancel_none.to_owned(),
             (false, _) => fill(words.done_cancel_matching, &[&number(done)]),
             (true, 0) => fill(words.done_requeue_all, &[&number(done)]),
             (true, _) => fill(words.done_requeue_some, &[&number(done), &number(stayed as u64)]),
         };
+        if !is_requeue && stayed > 0 && (done > 0 || left > 0) {
+            notice = format!("{notice} {}", fill(words.done_cancel_others, &[&number(stayed as u64)]));
+        }
         if left > 0 {
             notice = format!("{notice} {}", fill(words.done_matching_left, &[&number(left as u64)]));
         }
@@ -318,7 +331,7 @@ impl Subject<'_> {
             let looked_at = number(found.jobs.looked_at());
             notice = format!("{notice} {}", fill(words.done_matching_some, &[&looked_at]));
         }
-        Ok(Self::done(notice, matching_page(self.form, &self.named, state)))
+        Ok(Done { notice, location: matching_page(self.form, &self.named, state), left })
     }
 
     async fn purge(self) -> Result<Done, Failure> {
@@ -326,7 +339,11 @@ impl Subject<'_> {
         let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
         let removed = self.queue.purge(state).await?;
-        Ok(Self::done(fill(words.done_purge, &[&number(removed)]), self.to_queue()))
+        let notice = match removed {
+            0 => words.done_purge_none.to_owned(),
+            _ => fill(words.done_purge, &[&number(removed)]),
+        };
+        Ok(Self::done(notice, self.to_queue()))
     }
 
     async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {
@@ -389,10 +406,12 @@ pub(crate) fn may_be_done(failure: &Failure) -> bool {
 }
 
 /// For the log.
-pub(crate) fn reason(failure: &Failure) -> String {
-    match failure {
-        Failure::Page(page) => format!("refused, status {}", page.status.as_u16()),
-        Failure::Error(error) => escaped(Error::to_string(error).chars()),
+pub(crate) fn outcome(ended: &Result<Done, Failure>) -> String {
+    match ended {
+        Ok(Done { left: 0, .. }) => "done".to_owned(),
+        Ok(Done { left, .. }) => format!("done in part, and not yet to {left} of the jobs"),
+        Err(Failure::Page(page)) => format!("refused, status {}", page.status.as_u16()),
+        Err(Failure::Error(error)) => escaped(Error::to_string(error).chars()),
     }
 }
 

@@ -65,6 +65,8 @@ struct Inside {
     sessions: VecDeque<Session>,
     /// When passwords were wrong.
     wrong: VecDeque<Instant>,
+    /// When those of scrapers were: a scraper with an old password keeps nobody from signing in, and nobody keeps scrapers out.
+    wrong_of_scrapers: VecDeque<Instant>,
 }
 
 /// Why nobody comes in.
@@ -147,16 +149,25 @@ impl Door {
     pub(crate) fn enter_by_password(&self, password: &str) -> Result<Result<Session, Refused>, Error> {
         let session = Session::new()?;
         let mut inside = self.inside();
+        Ok(self.check(password, &mut inside.wrong).map(|()| begin(&mut inside, session)))
+    }
+
+    /// Is this the password?
+    pub(crate) fn check_scraper(&self, password: &str) -> Result<(), Refused> {
+        self.check(password, &mut self.inside().wrong_of_scrapers)
+    }
+
+    fn check(&self, password: &str, wrong: &mut VecDeque<Instant>) -> Result<(), Refused> {
         let now = Instant::now();
-        inside.wrong.retain(|at| now.duration_since(*at) < WRONG_WITHIN);
-        if inside.wrong.len() >= MOST_WRONG {
-            return Ok(Err(Refused::TooOften));
+        wrong.retain(|at| now.duration_since(*at) < WRONG_WITHIN);
+        if wrong.len() >= MOST_WRONG {
+            return Err(Refused::TooOften);
         }
         if !self.password.as_ref().is_some_and(|known| same(known, password)) {
-            inside.wrong.push_back(now);
-            return Ok(Err(Refused::Wrong));
+            wrong.push_back(now);
+            return Err(Refused::Wrong);
         }
-        Ok(Ok(begin(&mut inside, session)))
+        Ok(())
     }
 
     /// What the browser keeps of its session.
@@ -306,6 +317,12 @@ mod tests {
             assert_eq!(door.enter_by_password("another one").unwrap().unwrap_err(), Refused::Wrong);
         }
         assert_eq!(door.enter_by_password("a long password").unwrap().unwrap_err(), Refused::TooOften);
+        assert!(door.check_scraper("a long password").is_ok());
+        for _ in 0..MOST_WRONG {
+            assert_eq!(door.check_scraper("another one"), Err(Refused::Wrong));
+        }
+        assert_eq!(door.check_scraper("a long password"), Err(Refused::TooOften));
+        assert_eq!(Door::new(None, Vec::new(), 80).unwrap().check_scraper(""), Err(Refused::Wrong));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The jobs of a state that match a filter, and what is done to all of them.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use duly::{Error, ErrorKind, Filter, Matching, Queue, SearchPage, State};
@@ -180,10 +181,10 @@ pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<
     Ok(Found { jobs, is_all: true })
 }
 
-/// Acts on what was found, as long as a request may; gives of how many, and of how many not yet.
-pub(crate) async fn act(found: &mut Matching, is_requeue: bool) -> Result<(u64, usize), Error> {
+/// Acts on what was found, as long as a request may, or until the program ends; gives of how many, and of how many not yet.
+pub(crate) async fn act(found: &mut Matching, is_requeue: bool, is_ending: &AtomicBool) -> Result<(u64, usize), Error> {
     let (mut done, started) = (0, Instant::now());
-    while !found.is_empty() && started.elapsed() < ACT {
+    while !found.is_empty() && started.elapsed() < ACT && !is_ending.load(Ordering::Relaxed) {
         done += match if is_requeue { found.requeue().await } else { found.cancel().await } {
             Ok(some) => some,
             // What was done stays done, and is said.

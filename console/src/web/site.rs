@@ -1,5 +1,7 @@
 //! From a request to its response: who may ask, which page it is, and the headers that all have.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use duly::{Client, Error};
 use hyper::header::{
     ACCEPT_LANGUAGE, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, SET_COOKIE,
@@ -13,6 +15,7 @@ use super::asked::Asked;
 use super::door::{Door, Refused, Session};
 use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
+use super::scrape::{self, Closed, Scrapes};
 use super::view::{Failure, Page, View, failed};
 use super::words::Words;
 use super::{failed as failed_page, groups, job, matches, overview, queue, schedules, search, workers};
@@ -63,9 +66,32 @@ pub(crate) struct Site {
     pub(crate) asked: Asked,
     /// Takes a line for each action.
     pub(crate) log: Box<dyn Fn(String) + Send + Sync>,
+    pub(crate) scrapes: Scrapes,
+    /// Actions end as soon as they may, and no other begins.
+    pub(crate) is_ending: AtomicBool,
+}
+
+/// An action under way. Its line is in the log when it is gone, also if it is cut off.
+struct Acting<'a> {
+    site: &'a Site,
+    request: &'a Request,
+    session: &'a Session,
+    what: String,
+    outcome: String,
+}
+
+impl Drop for Acting<'_> {
+    fn drop(&mut self) {
+        self.site.note(self.request, Some(self.session), &format!("{}: {}", self.what, self.outcome));
+    }
 }
 
 impl Site {
+    /// The program ends.
+    pub(crate) fn end(&self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+    }
+
     /// Answers one request.
     pub(crate) async fn handle(&self, request: Request) -> Response {
         let language = request.query.given("lang").and_then(Words::of);
@@ -102,6 +128,9 @@ impl Site {
         if let Some(asset) = [STYLE, SCRIPT, ICON].into_iter().find(|asset| asset.path == request.path) {
             return asset.response();
         }
+        if request.path == "/metrics" && !is_post {
+            return self.metrics(request).await;
+        }
         let answered = if request.path == "/sign-in" { self.sign_in(request) } else { Ok(None) };
         match (answered, self.door.session(request)) {
             (Err(error), _) => plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
@@ -109,6 +138,22 @@ impl Site {
             (Ok(None), None) => self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, ""),
             (Ok(None), Some(session)) if is_post => self.post(request, &session).await,
             (Ok(None), Some(session)) => self.get(request, &session).await,
+        }
+    }
+
+    async fn metrics(&self, request: &Request) -> Response {
+        if self.door.session(request).is_none()
+            && let Err(closed) = scrape::may_scrape(&self.door, request)
+        {
+            // One that comes too often fills no log.
+            if matches!(closed, Closed::Refused(Refused::Wrong)) {
+                self.note(request, None, "metrics: refused");
+            }
+            return scrape::refusal(&closed, &self.door);
+        }
+        match self.scrapes.text(&self.client).await {
+            Ok(text) => Response::new(StatusCode::OK, crate::CONTENT_TYPE, text),
+            Err(error) => plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
         }
     }
 
@@ -231,12 +276,17 @@ impl Site {
         let Some(once) = request.form.given("once") else {
             return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_form);
         };
+        if self.is_ending.load(Ordering::Relaxed) {
+            return plain(StatusCode::SERVICE_UNAVAILABLE, "this page ends now, and nothing was done");
+        }
         if !self.door.is_first(request, once) {
             return refuse(StatusCode::CONFLICT, words.refused, words.done_before);
         }
-        let ended = act.run(&self.client, &self.asked, words, &request.form).await;
-        let outcome = ended.as_ref().err().map_or_else(|| "done".to_owned(), act::reason);
-        self.note(request, Some(session), &format!("{}: {outcome}", act.described(&request.form)));
+        let (what, outcome) = (act.described(&request.form), act::CUT_OFF.to_owned());
+        let mut acting = Acting { site: self, request, session, what, outcome };
+        let ended = act.run(&self.client, &self.asked, &self.is_ending, words, &request.form).await;
+        acting.outcome = act::outcome(&ended);
+        drop(acting);
         match ended {
             Ok(done) => {
                 self.door.notify(request, done.notice);
