@@ -27,7 +27,11 @@ fn publish_each(real: &mut Real<'_>, from_ms: u64, many: u64, bytes: usize) {
 }
 
 fn add_large(real: &mut Real<'_>, ids: impl Iterator<Item = String>) {
-    let (key, text) = (real.keys.spell(Key::Messages), "x".repeat(MB));
+    add(real, MB, ids);
+}
+
+fn add(real: &mut Real<'_>, bytes: usize, ids: impl Iterator<Item = String>) {
+    let (key, text) = (real.keys.spell(Key::Messages), "x".repeat(bytes));
     for id in ids {
         real.server.command(&["XADD", &key, &id, "x", &text]);
     }
@@ -170,6 +174,47 @@ fn an_ack_behind_large_entries_of_another_program_reads_few_of_them() {
     real.ack(0, "", &given[26..27]);
     let asked = reads(&mut real, &|real| _ = real.ack(0, "", &given[27..]));
     assert!(asked <= 4, "{asked}");
+}
+
+/// It read ten of them at once behind a small one.
+#[test]
+fn an_ack_behind_small_and_then_large_entries_of_another_program_reads_few_of_them() {
+    let mut server = Server::start();
+    for (case, small) in [0, 1, 5, 30].into_iter().enumerate() {
+        let mut real = topic(&mut server);
+        real.call(&Numbered::Bound([2 * START, 5000, ALL_BYTES]));
+        real.subscribe(0);
+        publish_each(&mut real, START, 1, 10);
+        add_large(&mut real, (1..=12).map(|at| format!("{}-{at}", START + 1)));
+        add(&mut real, 1, (1..=small).map(|at| format!("{}-{at}", START + 2)));
+        publish_each(&mut real, START + 3, 1, 10);
+        let mut given = Vec::new();
+        for call in 1..=10 {
+            given.extend(given_by(&mut real, &OnePull { call, most: 100, max_bytes: 4 * MB, ..one_pull(0) }).0);
+        }
+        let held = given.pop().unwrap();
+        assert_eq!((u32::try_from(given.len()).unwrap(), held), (13 + small, format!("{}-2", START + 3)), "{case}");
+        let asked = reads(&mut real, &|real| _ = real.ack(0, "", &given));
+        // Behind few small ones, one large one; behind many, some.
+        assert!((small..=small + if small < 6 { 1 } else { 10 }).contains(&asked), "{asked} behind {small}");
+        for _ in 0..12 {
+            real.ack(0, "", &given);
+        }
+        assert_eq!(real.told().subscriptions[0].unread, 2, "later acks come to the end of it");
+        server.command(&["FLUSHALL"]);
+    }
+}
+
+#[test]
+fn calls_that_ask_for_the_first_message_read_few_large_entries_of_another_program() {
+    let mut server = Server::start();
+    let mut real = topic(&mut server);
+    add(&mut real, 5 * MB, (1..=6).map(|at| format!("1-{at}")));
+    publish_each(&mut real, START, 1, 10);
+    let asked = reads(&mut real, &|real| assert_eq!(real.told().messages, 7));
+    assert!(asked <= 3, "{asked}");
+    let asked = reads(&mut real, &|real| _ = real.call(&Numbered::Subscribe { member: 0, from_earliest: true }));
+    assert!(asked <= 2, "{asked}");
 }
 
 /// One message is always pulled and not acked, and with each one another program adds what no ack may read at once.

@@ -190,18 +190,23 @@ fn an_entry_that_another_program_has_pulled_behind_all_messages_takes_none_from_
 #[test]
 fn an_entry_without_a_number_between_messages_that_were_pulled_ends_no_ack() {
     let mut server = Server::start();
-    let mut real = Real::of(&mut server, 0, TOPIC);
-    real.subscribe(0);
-    publish(&mut real, &[1]);
-    add(&mut real, &format!("{}-0", START + 1));
-    real.server.set_clock(&real.keys, START + 2);
-    publish(&mut real, &[1; 2]);
-    let given = pulled(&mut real, 100);
-    // A version that kept no such field has pulled it.
-    real.server.command(&["HDEL", &real.keys.spell(Key::Topic), "has_others"]);
-    assert_eq!(given.len(), 4);
-    let messages = [&given[..1], &given[2..]].concat();
-    assert_eq!(real.ack(0, "", &messages), super::super::Membership::Member(3));
+    let numbers = ["0", "1000000000000000", "9007199254740993", "10000000000000000000", "18446744073709551615"];
+    for (case, number) in numbers.into_iter().enumerate() {
+        let mut real = Real::of(&mut server, case as u64, TOPIC);
+        real.subscribe(0);
+        publish(&mut real, &[1]);
+        add(&mut real, &format!("{}-{number}", START + 1));
+        real.server.set_clock(&real.keys, START + 2);
+        publish(&mut real, &[1; 2]);
+        let given = pulled(&mut real, 100);
+        // A version that kept no such field has pulled it.
+        real.server.command(&["HDEL", &real.keys.spell(Key::Topic), "has_others"]);
+        assert_eq!(given.len(), 4);
+        let messages = [&given[..1], &given[2..]].concat();
+        assert_eq!(real.ack(0, "", &messages), super::super::Membership::Member(3));
+        // Messages before it go all the same.
+        assert_eq!((position(&mut real), entries(&mut real).len()), ((3, 2), 3), "{number}");
+    }
 }
 
 #[test]
