@@ -3,7 +3,7 @@
 -- Replies: {now, delayed, ready, reserved, failed, next due or -1, next lease end or -1, paused, format, pushed ... stats,
 --          head record of each level's list and of what each name has parked, stats, limits, and of each
 --          its number, how many jobs have a place under it, what its rate has seen or ''}.
--- Cost:    O(levels), and O(levels) a name with a limit. At the head of a ready list it passes by 1,000 entries that no longer count;
+-- Cost:    O(levels), and O(levels) a name with a limit. At the head of a ready list it passes by 5,000 entries that no longer count;
 --          if no other is there, the first that counts of ten, at equal distances up to the last one, stands for the oldest.
 --- include: call/clock
 local paused, format, stale_entries, limits = unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits'))
@@ -15,7 +15,7 @@ local function first_of(list, level, length)
   -- without: each look at a queue without cancelled jobs asks a hundred times whether an entry counts
   if not some_stale then return redis.call('LINDEX', list, 0) end
   local at, passed = 0, {}
-  while at < length and at < 1000 do
+  while at < length and at < 5000 do
     local ids, fields = redis.call('LRANGE', list, at, at + 99), {}
     for k, id in ipairs(ids) do fields[k] = level .. ':' .. id end
     local stale_counts = redis.call('HMGET', stale, unpack(fields))

@@ -275,8 +275,8 @@ impl State {
         self.ready.entry(level).or_default().push_front(Entry { id: id.to_owned(), counts: true });
     }
 
-    /// Takes a job out of the index that it is in; in a ready list its entry stays, unless it is the first or the last one, but no
-    /// longer counts. `look_back`: unless it is among the last hundred.
+    /// Takes a job out of the index that it is in; in a ready list its entry stays, but no longer counts, and what no longer
+    /// counts leaves the head. `look_back`: instead, it leaves if it is among the last hundred.
     pub(super) fn leave_state(&mut self, id: &str, level: u8, state: JobState, look_back: bool) {
         match state {
             JobState::Delayed => {
@@ -294,18 +294,18 @@ impl State {
                 let list = self.ready.entry(level).or_default();
                 let at = list.iter().position(|entry| entry.counts && entry.id == id);
                 let at = at.expect("a job that is nowhere else is in its ready list");
-                let is_its = |entry: Option<&Entry>| entry.is_some_and(|entry| entry.id == id);
-                if look_back && at + 100 >= list.len() {
-                    list.remove(at);
+                if look_back {
+                    if at + 100 >= list.len() {
+                        list.remove(at);
+                        return;
+                    }
+                    list[at].counts = false;
                     return;
                 }
                 list[at].counts = false;
-                if is_its(list.back()) {
-                    list.pop_back();
-                } else if is_its(list.front()) {
-                    let run = stale_run(list, &mut STALE_RUN.clone());
-                    list.drain(..run);
-                }
+                // What no longer counts leaves the head.
+                let run = stale_run(list, &mut STALE_RUN.clone());
+                list.drain(..run);
             }
         }
     }

@@ -134,6 +134,11 @@ impl Fate {
                 let is_due = due.is_none_or(|due| due <= now.get());
                 let came_back = CameBack::of(&envelope).map(|beside| beside.encode()).unwrap_or_default();
                 (envelope.attempts, envelope.error) = (0, String::new());
+                // A package of seven fields says both itself.
+                let has_delay = envelope.time > 0 && matches!(old.format, Format::Package | Format::PackageWithQueue);
+                if !has_delay {
+                    note_first_due(&mut envelope, due, now);
+                }
                 let queue = queue.unwrap_or_else(|| lane.queue.clone());
                 Self::Moves(Moved {
                     queue,
@@ -201,6 +206,18 @@ pub(super) fn with_new_id(mut envelope: Envelope, id: &str) -> Envelope {
     // The key and the priority of another queue's job mean nothing here.
     (envelope.key, envelope.priority) = (None, DEFAULT_PRIORITY);
     envelope
+}
+
+/// How long a job has waited is told by when it was pushed and by its delay. Where nobody knows when, that counts from when it was
+/// due, or else from when it comes over.
+fn note_first_due(envelope: &mut Envelope, due: Option<u64>, now: Millis) {
+    if envelope.time == 0 {
+        envelope.time = due.map_or(now, |due| now.min(Millis::new(due))).whole_seconds();
+    }
+    if let Some(due) = due {
+        let delay = Millis::new(due.saturating_sub(envelope.time.saturating_mul(1000)));
+        envelope.delay = delay.min(MAX_DELAY).into();
+    }
 }
 
 /// A worker of theirs that runs the job ends it by an alarm of its own, and says why: that is to come first.
@@ -283,6 +300,21 @@ mod tests {
             let moved = moved(&old, OldState::Delayed, entry, Some(2.0), now);
             assert_eq!((moved.target, moved.is_due), (Target::Due(2_000), is_due));
         }
+    }
+
+    #[test]
+    fn how_long_a_job_waits_is_known_though_it_does_not_say_when_it_was_pushed() {
+        let old = OldQueue::think_queue(&["orders"]).unwrap();
+        let timed = |state, entry, score| {
+            let job = Record::decode("1", &moved(&old, state, entry, score, 50_500).record, None).unwrap();
+            (job.time, job.delay.to_millis().get())
+        };
+        let (without, with) = (r#"{"job":"close","data":1}"#, r#"{"job":"close","createdAt":20,"data":1}"#);
+        assert_eq!(timed(OldState::Ready, without, None), (50, 0));
+        assert_eq!(timed(OldState::Delayed, without, Some(30.0)), (30, 0));
+        assert_eq!(timed(OldState::Delayed, without, Some(90.0)), (50, 40_000));
+        assert_eq!(timed(OldState::Ready, with, None), (20, 0));
+        assert_eq!(timed(OldState::Delayed, with, Some(90.0)), (20, 70_000));
     }
 
     #[test]

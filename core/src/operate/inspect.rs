@@ -11,6 +11,7 @@ use crate::script::{
 };
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
+use crate::value::id;
 use crate::value::name;
 use crate::value::state::State;
 use crate::value::time::Millis;
@@ -183,11 +184,7 @@ impl Part {
         let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
         let since = |at: i64| Millis::new(u64::try_from(reply.now.saturating_sub(at)).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);
-        let oldest = reply.heads.iter().filter_map(|(id, record)| decode(id, record, b"").ok());
-        let due = |(job, _): (Envelope, u32)| {
-            (job.time > 0).then(|| job.time.saturating_mul(1000).saturating_add(job.delay.to_millis().get()))
-        };
-        let oldest = oldest.filter_map(due).min();
+        let oldest = reply.heads.iter().filter_map(|(id, record)| first_due(id, record)).min();
         Ok(Counts {
             delayed: count(reply.delayed),
             ready: count(reply.ready),
@@ -288,6 +285,13 @@ impl JobView {
     pub fn package(&self) -> Vec<u8> {
         self.record.clone().unwrap_or_else(|| self.envelope.encode_complete())
     }
+}
+
+/// When it was due first, in ms since 1970. Of a job that does not say when it was pushed, or cannot be read, its id may.
+fn first_due(id: &str, record: &[u8]) -> Option<u64> {
+    let timed = decode(id, record, b"").ok().filter(|(job, _)| job.time > 0);
+    let due = timed.map(|(job, _)| job.time.saturating_mul(1000).saturating_add(job.delay.to_millis().get()));
+    due.or_else(|| id::made_at(id).map(Millis::get))
 }
 
 /// Of a job that comes more than once, the entries before the last one no longer count.

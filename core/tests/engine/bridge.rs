@@ -406,6 +406,8 @@ async fn any_list_and_any_sorted_set_come_over() {
     drain(&client, &client, OldQueue::sorted_set("later", ScoreUnit::Nanos, "orders").unwrap()).await;
     assert_eq!(data(&client, State::Ready).await, [r#"["mail",{"to":1}]"#, r#""plain text""#]);
     assert_eq!(peek(&client, State::Ready).await[0].envelope.name.as_deref(), Some("old.task"));
+    // They do not say when they were pushed.
+    assert!(client.queue("orders").unwrap().counts().await.unwrap().oldest_ready_age.is_some());
     assert_eq!(peek(&client, State::Delayed).await[0].at.unwrap().get(), 4_102_444_800_000);
 }
 

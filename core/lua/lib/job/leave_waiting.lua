@@ -1,9 +1,9 @@
--- Takes a job out of `delayed`, or out of the ready jobs. Its entry in a ready list leaves with it at either end of the list; at the
--- head, so do those behind it that no longer count, 1,000 in a call: the oldest ready job is seen there, also where no worker skips
--- what is stale. Elsewhere it stays behind and is counted in `stale`, to be skipped when it comes up: finding it would cost a walk
--- through the list. Only an unreadable record, whose list is not known, is worth that walk: its entry would run a later job of
--- this id twice, and counted for the wrong list, hide it. `look_back`: who replaces the same few jobs over and over would leave an
--- entry each time; among the last hundred it is looked for.
+-- Takes a job out of `delayed`, or out of the ready jobs. Its entry in a ready list stays behind and is counted in `stale`, to be
+-- skipped when it comes up: finding it would cost a walk through the list. Only an unreadable record, whose list is not known,
+-- is worth that walk: its entry would run a later job of this id twice, and counted for the wrong list, hide it. `look_back`:
+-- who replaces the same few jobs over and over would leave an entry each time; among the last hundred it is looked for. Who does
+-- not replace clears the head of the list instead, 1,000 entries in a call: the oldest ready job is seen there, also while no worker
+-- skips what is stale. At the end nothing may go without need: who reads a list from there counts how far it has come.
 -- Needs: `delayed_member`, what `call/meta` gives. Gives: `leave_waiting`.
 local stale_left = 1000
 
@@ -18,24 +18,23 @@ local function leave_waiting(id, level, state, look_back)
   --- end
   if level then
     local list = ready(level)
-    -- without: who cancels the last of a million jobs over and over leaves an entry each time
-    if redis.call('LINDEX', list, '-1') == id then return redis.call('LTRIM', list, '0', '-2') end
     -- with `for _, last in ipairs(false and` for `for _, last in ipairs(look_back and`: debouncing leaves an entry each time
     -- with `ipairs(redis` for `ipairs(look_back and redis`: each cancel reads a hundred entries
     for _, last in ipairs(look_back and redis.call('LRANGE', list, -100, -1) or {}) do
       if last == id then return redis.call('LREM', list, -1, id) end
     end
     local field = level .. ':' .. id
-    local is_first = redis.call('LINDEX', list, '0') == id
-    if is_first and redis.call('HEXISTS', stale, field) == 0 then
+    local first = not look_back and redis.call('LINDEX', list, '0')
+    if first == id and redis.call('HEXISTS', stale, field) == 0 then
       redis.call('LTRIM', list, '1', '-1')
+      first = redis.call('LINDEX', list, '0')
     else
       -- without: a job that comes again runs twice
       redis.call('HINCRBY', stale, field, 1)
       redis.call('HINCRBY', meta, 'stale_entries', 1)
     end
     -- with `if false then`: nobody sees that jobs wait behind cancelled ones
-    if is_first and redis.call('HLEN', stale) > 0 then
+    if first and redis.call('HEXISTS', stale, level .. ':' .. first) == 1 then
       --- include: job/stale_run
     end
   else

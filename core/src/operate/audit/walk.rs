@@ -12,6 +12,10 @@ use crate::value::error::{Error, ErrorKind};
 
 /// How many entries a page has.
 const PAGE: usize = 500;
+/// So many entries of a ready list are read again with the next page: as many as a replacement looks through at its end.
+const OVERLAP: usize = 100;
+/// So often a ready list is read anew that moves too far meanwhile.
+const MOST_TRIES: u32 = 5;
 /// About this many bytes of records are read in one page.
 const PAGE_BYTES: usize = 1024 * 1024;
 
@@ -19,28 +23,31 @@ const PAGE_BYTES: usize = 1024 * 1024;
 /// hashes of 64 random-seeded bits: a queue may have millions.
 #[derive(Default)]
 pub(super) struct ListEntries {
-    seen: HashMap<u64, (u32, u32)>,
+    seen: [HashMap<u64, (u32, u32)>; LEVELS as usize],
     hasher: RandomState,
 }
 
 impl ListEntries {
     fn add(&mut self, level: u8, id: &[u8], distance: usize) {
-        let entry = self.seen.entry(self.hasher.hash_one((level, id))).or_default();
+        let entry = self.seen[usize::from(level)].entry(self.hasher.hash_one(id)).or_default();
         *entry = (entry.0 + 1, u32::try_from(distance).unwrap_or(u32::MAX));
+    }
+
+    fn clear(&mut self, level: u8) {
+        self.seen[usize::from(level)].clear();
     }
 
     pub(super) fn of(&self, id: &[u8]) -> Entries {
         let mut entries = Entries::default();
-        if !self.seen.is_empty() {
-            for (level, count) in (0..LEVELS).zip(&mut entries) {
-                *count = self.seen.get(&self.hasher.hash_one((level, id))).map_or(0, |entry| entry.0);
-            }
+        let hash = self.hasher.hash_one(id);
+        for (seen, count) in self.seen.iter().zip(&mut entries) {
+            *count = seen.get(&hash).map_or(0, |entry| entry.0);
         }
         entries
     }
 
     pub(super) fn distance(&self, level: u8, id: &[u8]) -> u32 {
-        self.seen.get(&self.hasher.hash_one((level, id))).map_or(1, |entry| entry.1)
+        self.seen[usize::from(level)].get(&self.hasher.hash_one(id)).map_or(1, |entry| entry.1)
     }
 }
 
@@ -100,42 +107,61 @@ impl Audit {
     /// Reads the ready lists; all of them and suspecting entries that do not belong there, or only what concerns some.
     ///
     /// From the end to the head: workers take from the head, so an entry that stays is never missed. What is pushed
-    /// meanwhile moves entries away from the end, and so into the next page again: where a page ends as the page before
-    /// began, that is left out.
+    /// meanwhile moves entries away from the end, and so into the next page again; what a replacement takes out of the last hundred
+    /// moves them towards it. So each page ends with the first hundred of the page before, and they say where it goes on. If they are
+    /// not there, more has moved: then the list is read anew.
     pub(super) async fn read_lists(&mut self, only: Option<&[Subject]>) -> Result<ListEntries, Error> {
         let only: Option<HashSet<&[u8]>> =
             only.map(|subjects| subjects.iter().map(|subject| subject.id.as_slice()).collect());
         let mut lists = ListEntries::default();
         for level in 0..LEVELS {
-            let mut before: Vec<Vec<u8>> = Vec::new();
-            for page_number in 0.. {
-                let start = page_number * PAGE;
-                let page = self.list_page(level, start).await?;
-                let again = (1..=page.len().min(before.len()))
-                    .rev()
-                    .find(|&count| page[page.len() - count..] == before[..count])
-                    .unwrap_or(0);
-                let new = &page[..page.len() - again];
-                for (at, id) in new.iter().enumerate() {
-                    if only.as_ref().is_none_or(|only| only.contains(id.as_slice())) {
-                        lists.add(level, id, start + page.len() - at);
-                    }
-                }
-                if only.is_none() {
-                    self.report.entries += new.len() as u64;
-                    self.screen(new.iter().map(|id| Subject::of(id)).collect(), &lists).await?;
-                }
-                if page.len() < PAGE {
-                    break;
-                }
-                before = page;
+            let mut tries = 0;
+            while !self.read_list(level, only.as_ref(), &mut lists, tries == MOST_TRIES).await? {
+                lists.clear(level);
+                tries += 1;
             }
         }
         Ok(lists)
     }
 
-    async fn list_page(&mut self, level: u8, start: usize) -> Result<Vec<Vec<u8>>, Error> {
-        let look = script::ready_page(&self.queue.shared.keys, level, start, PAGE);
+    /// Says whether all of it was read: false if it moved too far meanwhile, unless that `is_enough`.
+    async fn read_list(
+        &mut self,
+        level: u8,
+        only: Option<&HashSet<&[u8]>>,
+        lists: &mut ListEntries,
+        is_enough: bool,
+    ) -> Result<bool, Error> {
+        let (mut before, mut entries) = (Vec::new(), 0);
+        for page_number in 0.. {
+            let overlap = if page_number == 0 { 0 } else { OVERLAP };
+            let nearest = page_number * PAGE - overlap;
+            let page = self.list_page(level, nearest, PAGE + overlap).await?;
+            let again = seen_again(&page, &before);
+            if again.is_none() && !before.is_empty() && !page.is_empty() && !is_enough {
+                return Ok(false);
+            }
+            let new = &page[..page.len() - again.unwrap_or(0)];
+            for (at, id) in new.iter().enumerate() {
+                if only.is_none_or(|only| only.contains(id.as_slice())) {
+                    lists.add(level, id, nearest + page.len() - at);
+                }
+            }
+            if only.is_none() {
+                entries += new.len() as u64;
+                self.screen(new.iter().map(|id| Subject::of(id)).collect(), lists).await?;
+            }
+            if page.len() < PAGE + overlap {
+                break;
+            }
+            before = page;
+        }
+        self.report.entries += entries;
+        Ok(true)
+    }
+
+    async fn list_page(&mut self, level: u8, nearest: usize, count: usize) -> Result<Vec<Vec<u8>>, Error> {
+        let look = script::ready_page(&self.queue.shared.keys, level, nearest, count);
         self.command(look).await.and_then(script::byte_strings)
     }
 
@@ -188,4 +214,14 @@ impl Default for Pages {
         // The first page is small: records may have a megabyte each.
         Self { cursor: Vec::new(), over: false, count: 10 }
     }
+}
+
+/// How many entries at the end of this page the one before had: a page goes from the head of a list towards its end, as far as
+/// the page before began, and the list may have grown or shrunk since. Nothing if none is known again.
+fn seen_again(page: &[Vec<u8>], before: &[Vec<u8>]) -> Option<usize> {
+    let has_again = |&count: &usize| {
+        let both = count.min(page.len());
+        both > 0 && page[page.len() - both..] == before[count - both..count]
+    };
+    (1..=before.len()).rev().find(has_again).map(|count| count.min(page.len()))
 }
