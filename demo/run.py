@@ -3,7 +3,7 @@
 A private redis-server, a web shop in PHP, workers in Python, PHP and Rust, an SQLite database. Where a ThinkPHP is
 given (`DULY_THINK_VENDOR`), the shop is also a controller of it. This file only directs: it asks the shop over HTTP,
 kills a worker in the middle of a job, prints what happens, and at the end checks that nothing was lost, started early,
-or was done twice. Ends with 0 if all is well.
+or was done twice. Ends with 0 if all is well; on a terminal it shows jobs in `duly web` before, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -28,19 +28,23 @@ from typing import Any
 
 import duly
 
-from demo import think_app
+from demo import page, think_app
 from demo.ledger import Ledger
 from demo.stage import Event, Process, Stage, Timeline
 
 DEMO = Path(__file__).resolve().parent
 RETRY_DELAYS = [0.4, 0.8]  # as the shop sets them
-RUST_WORKER = Path(os.environ.get("CARGO_TARGET_DIR", DEMO.parent / "target")) / "release/examples/worker"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", DEMO.parent / "target"))
+# `make demo` builds the first one, the tests the second one.
+RUST_WORKERS = [TARGET / profile / "examples/worker" for profile in ("release", "debug")]
+RUST_WORKER = next((worker for worker in RUST_WORKERS if worker.exists()), RUST_WORKERS[0])
 LANGUAGES = {"python": "Python", "php": "PHP", "rust": "Rust"}
 
 
 class Story:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, terminal: contextlib.ExitStack) -> None:
         self.folder = folder
+        self.terminal = terminal  # what must be undone on it, after everything else
         self.database = folder / "shop.sqlite"
         url = f"embedded:{folder / 'redis'}"
         environment = {**os.environ, "DULY_URL": url, "DEMO_DB": str(self.database)}
@@ -244,6 +248,39 @@ class Story:
         self.stage.wait_for("done", about="order 7")
         self.stop(worker)
 
+    def the_page_is_open(self) -> None:
+        """Jobs like those of the story, in every state: they are no part of the verdict."""
+        self.time.scene("The page: more orders and letters, for you to look at")
+        self.stage.on_event = self.tell
+        worker = self.python_worker()
+        self.order(12, 0.2, "the bank is closed")
+        self.stage.wait_for("failed", about="order 12", attempt=len(RETRY_DELAYS) + 1)
+        with sqlite3.connect(self.database) as db:
+            db.execute("UPDATE orders SET trouble = '' WHERE number = 12")
+        db.close()
+        for number in (13, 14, 15):
+            self.order(number, 600.0 * (number - 10))
+        producer = self.stage.start("producer", [sys.executable, DEMO / "producer.py", "3", "0"])
+        self.stage.wait_for("pushed", about="letter 3", pid=producer.popen.pid)
+        self.time.line("producer", "producer.py: 3 letters, due now; no worker serves them")
+        self.order(11, 0.1, "it takes long")
+        self.stage.wait_for("started", about="order 11")
+        web, address = page.serve(self.stage)
+        self.terminal.enter_context(page.ctrl_c_for_us_alone())
+        print(f"\n  Open this address. It signs in one browser, once:\n\n  {address}\n")
+        print(f"  A worker (pid {worker.popen.pid}) serves the orders: run one now, or again, and it closes it.")
+        print("  Ctrl-C stops the page and all that the demo has started.\n", flush=True)
+        try:
+            status = web.popen.wait()
+        except KeyboardInterrupt:
+            return
+        raise RuntimeError(f"the page ended with {status}:\n{''.join(web.log)}")
+
+    def tell(self, event: Event) -> None:
+        who, what = event["who"], event["what"]
+        if verb := {"started": "starts", "failed": "fails", "done": "closes"}.get(what):
+            self.time.line(who, f"{verb} {event['about']}")
+
     def verdict(self) -> int:
         self.time.scene("What is left")
         problems = self.ledger.problems()
@@ -274,6 +311,7 @@ class Story:
         with self.stage.cleared_at_the_end():
             self.opening()
             self.open_shop(DEMO / "shop.php")
+            shop_url = self.shop_url
             worker = self.unpaid_orders_are_closed()
             self.failures_are_retried()
             worker = self.a_worker_is_killed(worker)
@@ -284,7 +322,13 @@ class Story:
             verdict = self.verdict()
             if thinkphp is None:
                 self.time.line("demo", think_app.HOW_TO_GET_IT)
-            return verdict
+            is_shown = verdict == 0 and page.is_wanted()
+            if is_shown:
+                self.shop_url = shop_url
+                self.the_page_is_open()
+        if is_shown:
+            print("\n  stopped; nothing is left running", flush=True)
+        return verdict
 
     def play_thinkphp(self, thinkphp: Path) -> int:
         with self.stage.cleared_at_the_end():
@@ -305,9 +349,9 @@ def what_is_missing(part: str) -> str | None:
     return None
 
 
-def play_in(folder: Path, part: str) -> int:
+def play_in(folder: Path, part: str, terminal: contextlib.ExitStack) -> int:
     """The client lives here, and with it our place among the users of the server."""
-    story, thinkphp = Story(folder), think_app.vendor()
+    story, thinkphp = Story(folder, terminal), think_app.vendor()
     return story.play_thinkphp(thinkphp) if part and thinkphp else story.play(thinkphp)
 
 
@@ -329,10 +373,18 @@ def main() -> int:
     if missing := what_is_missing(part):
         print(missing, file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: end all that was started
+    # As Ctrl-C: end all that was started. A closed terminal, too, except where somebody said to outlive it (nohup).
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="duly-demo-"))
+    with contextlib.ExitStack() as terminal:
+        return direct(folder, part, terminal)
+
+
+def direct(folder: Path, part: str, terminal: contextlib.ExitStack) -> int:
     try:
-        return play_in(folder, part)
+        return play_in(folder, part, terminal)
     except KeyboardInterrupt:
         print("\n  stopped; nothing is left running", file=sys.stderr)
         return 130

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,7 @@ from typing import Any
 
 Event = dict[str, Any]
 
-COLOURS = {"shop": 34, "producer": 35, "python": 32, "php": 36, "rust": 33, "demo": 0, "PROBLEM": 31}
+COLOURS = {"shop": 34, "producer": 35, "python": 32, "php": 36, "rust": 33, "web": 0, "demo": 0, "PROBLEM": 31}
 COLOURED = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 WIDTH = 100
 
@@ -121,6 +122,9 @@ class Stage:
         try:
             yield
         finally:
+            # This takes some seconds at most: a second Ctrl-C does not cut it short, and leave something behind.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
             running = [process.popen for process in self._processes if process.popen.poll() is None]
             for popen in running:
                 popen.terminate()

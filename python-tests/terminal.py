@@ -113,12 +113,12 @@ class Terminal:
 
     def end(self) -> int:
         """Wait for its end, and give its exit status; of a signal the number below zero."""
-        until(self._has_ended, f"the program does not end: {self.lines}")
+        until(self.has_ended, f"the program does not end: {self.lines}")
         self._reader.join(10)
         assert self.status is not None
         return self.status
 
-    def _has_ended(self) -> bool:
+    def has_ended(self) -> bool:
         if self.status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -126,7 +126,7 @@ class Terminal:
         return self.status is not None
 
     def close(self) -> None:
-        if not self._has_ended():
+        if not self.has_ended():
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
         self._reader.join(10)

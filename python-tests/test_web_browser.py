@@ -76,6 +76,15 @@ class Browser:
         both = f"//main//*[self::button or self::a][normalize-space()='{label}']"
         self.found(By.XPATH, both, lambda button: button.click())
 
+    def type(self, name: str, text: str) -> None:
+        """Put that text into the field of the page."""
+
+        def put(field: WebElement) -> None:
+            field.clear()
+            field.send_keys(text)
+
+        self.found(By.XPATH, f"//main//input[@name='{name}'][not(@type='hidden')]", put)
+
     def emulate(self, **media: str) -> None:
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -199,14 +208,48 @@ def test_buttons_act(browser: Browser, client: duly.Client) -> None:
     assert browser.problems() == []
 
 
+@pytest.mark.parametrize("has_scripts", [True, False])
+def test_limits_are_changed_and_a_queue_is_deleted(browser: Browser, client: duly.Client, *, has_scripts: bool) -> None:
+    orders = client.queue("orders")
+    orders.schedules.remove("nightly")
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not has_scripts})
+    browser.size(390)
+    try:
+        browser.go("/queue?queue=orders")
+        browser.press("Set limits")
+        browser.type("concurrency", "20")
+        browser.press("Save")
+        until(lambda: orders.limits().concurrency == 20, "no limit is set")
+        until(lambda: "The limits are changed." in browser.driver.page_source, "there is no notice", 10)
+        browser.press("Limit a name")
+        browser.type("name", "close")
+        browser.type("rate", "5/10m")
+        browser.press("Save")
+        until(lambda: orders.limits().names.get("close", {}).get("rate") == (5, 600.0), "no rate is set")
+        until(lambda: "5 in 600 s" in browser.text(), "the limit is not shown", 10)
+        browser.press("Delete the queue")
+        assert "Its 3 jobs are lost" in browser.text()
+        browser.press("Yes, do it")
+        until(lambda: orders.counts().failed == 0, "it is not deleted")
+        until(lambda: "The queue orders is deleted" in browser.driver.page_source, "there is no notice", 10)
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert browser.problems() == []
+
+
 def test_a_phone_scrolls_in_one_direction(browser: Browser, client: duly.Client) -> None:
     client.queue("orders").push({"text": "x" * 500}, id="i" * 128, name="n" * 128, key="k" * 256)
+    client.queue("orders").set_limits(concurrency=5, names={"n" * 128: {"rate": (1000, 600.0)}})
     browser.size(390)
     for page in [
         *PAGES,
         f"/job?queue=orders&id={'i' * 128}",
         "/schedule?queue=orders&name=nightly",
         "/ask/purge?queue=orders&state=ready",
+        "/ask/limits?queue=orders",
+        f"/ask/limits?queue=orders&name={'n' * 128}",
+        "/ask/limits?queue=orders&of=new",
+        "/ask/delete?queue=orders",
     ]:
         browser.go(page)
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), page

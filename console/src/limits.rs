@@ -36,7 +36,7 @@ pub(crate) struct Limits {
 
 /// What a limit is set to.
 #[derive(Debug, Clone, Copy)]
-enum Limit<T> {
+pub(crate) enum Limit<T> {
     None,
     Is(T),
 }
@@ -51,14 +51,14 @@ impl<T: Copy> Limit<T> {
     }
 }
 
-fn concurrency(text: &str) -> Result<Limit<u32>, String> {
+pub(crate) fn concurrency(text: &str) -> Result<Limit<u32>, String> {
     match text {
         "none" => Ok(Limit::None),
         _ => text.parse().map(Limit::Is).map_err(|_| "it is a number of jobs, or none".to_owned()),
     }
 }
 
-fn rate(text: &str) -> Result<Limit<Rate>, String> {
+pub(crate) fn rate(text: &str) -> Result<Limit<Rate>, String> {
     if text == "none" {
         return Ok(Limit::None);
     }
@@ -69,25 +69,47 @@ fn rate(text: &str) -> Result<Limit<Rate>, String> {
     Ok(Limit::Is(Rate { jobs: jobs.parse().map_err(|_| wrong())?, per: crate::when::span(&per).map_err(|_| wrong())? }))
 }
 
+/// A concurrency as a command line takes it.
+pub(crate) fn or_none(concurrency: Option<u32>) -> String {
+    concurrency.map_or_else(|| "none".to_owned(), |most| most.to_string())
+}
+
+/// A rate as a command line takes it.
+pub(crate) fn rate_or_none(rate: Option<Rate>) -> String {
+    let Some(Rate { jobs, per }) = rate else { return "none".to_owned() };
+    match (per.as_secs(), per.subsec_nanos()) {
+        (seconds, 0) if seconds > 0 && seconds.is_multiple_of(3600) => format!("{jobs}/{}h", seconds / 3600),
+        (seconds, 0) if seconds > 0 && seconds.is_multiple_of(60) => format!("{jobs}/{}m", seconds / 60),
+        _ => format!("{jobs}/{}s", per.as_secs_f64()),
+    }
+}
+
+/// Changes those of a name, or those of the whole queue.
+pub(crate) fn change(
+    limits: &mut duly::Limits,
+    name: Option<&str>,
+    concurrency: Option<Limit<u32>>,
+    rate: Option<Limit<Rate>>,
+) {
+    let Some(name) = name else {
+        Limit::set(concurrency, &mut limits.concurrency);
+        Limit::set(rate, &mut limits.rate);
+        return;
+    };
+    let mut of_name = limits.names.remove(name).unwrap_or_default();
+    Limit::set(concurrency, &mut of_name.concurrency);
+    Limit::set(rate, &mut of_name.rate);
+    if of_name != NameLimits::new() {
+        limits.names.insert(name.to_owned(), of_name);
+    }
+}
+
 impl Limits {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let queue = self.one.open().await?;
         let mut limits = queue.limits().await?;
         if self.concurrency.is_some() || self.rate.is_some() {
-            match &self.name {
-                None => {
-                    Limit::set(self.concurrency, &mut limits.concurrency);
-                    Limit::set(self.rate, &mut limits.rate);
-                }
-                Some(name) => {
-                    let mut of_name = limits.names.remove(name).unwrap_or_default();
-                    Limit::set(self.concurrency, &mut of_name.concurrency);
-                    Limit::set(self.rate, &mut of_name.rate);
-                    if of_name != NameLimits::new() {
-                        limits.names.insert(name.clone(), of_name);
-                    }
-                }
-            }
+            change(&mut limits, self.name.as_deref(), self.concurrency, self.rate);
             queue.set_limits(&limits).await?;
         }
         let of_queue = (None, limits.concurrency, limits.rate);
@@ -113,4 +135,21 @@ impl Limits {
 
 fn seconds(span: Duration) -> String {
     format!("{} s", span.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_written_as_it_is_read() {
+        for text in ["none", "100/1s", "5/10m", "1/2h", "7/0.5s", "3/90s", "1/0.000001s"] {
+            let read = match rate(text).unwrap() {
+                Limit::None => None,
+                Limit::Is(rate) => Some(rate),
+            };
+            assert_eq!(rate_or_none(read), text);
+        }
+        assert_eq!([or_none(None), or_none(Some(20))], ["none", "20"]);
+    }
 }

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `act.rs` | what can be done from the page, and the pages that ask first |
 //! | `asked.rs` | the jobs that a question is about |
+//! | `delete.rs` | deletes a queue, after a question |
 //! | `door.rs` | who may come in |
 //! | `failed.rs`, `groups.rs`, `job.rs`, `matches.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
 //! | `frame.rs` | the frame around each page |
+//! | `limits.rs` | the limits of a queue, and the form that changes them |
 //! | `named.rs` | a queue as pages name it |
 //! | `request.rs` | a request and its response, without a socket |
 //! | `runs.rs` | what runs came to, on the page of a queue |
@@ -19,11 +21,13 @@
 
 mod act;
 mod asked;
+mod delete;
 mod door;
 mod failed;
 mod frame;
 mod groups;
 mod job;
+mod limits;
 mod matches;
 mod named;
 mod overview;

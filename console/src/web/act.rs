@@ -8,13 +8,13 @@ use hyper::StatusCode;
 use maud::html;
 
 use super::asked::Asked;
-use super::matches;
 use super::named::Named;
 use super::queue::{state_name, state_of};
 use super::request::Fields;
 use super::text::{number, shown};
 use super::view::{Failure, Page, Shown, View};
 use super::words::{Words, fill};
+use super::{delete, limits, matches};
 use crate::show::escaped;
 
 /// One verb of the page.
@@ -34,9 +34,11 @@ pub(crate) enum Act {
     ScheduleResume,
     ScheduleRun,
     ScheduleRemove,
+    Limits,
+    Delete,
 }
 
-const ALL: [(&str, Act); 14] = [
+const ALL: [(&str, Act); 16] = [
     ("cancel", Act::Cancel),
     ("run-now", Act::RunNow),
     ("reschedule", Act::Reschedule),
@@ -51,6 +53,8 @@ const ALL: [(&str, Act); 14] = [
     ("schedule-resume", Act::ScheduleResume),
     ("schedule-run", Act::ScheduleRun),
     ("schedule-remove", Act::ScheduleRemove),
+    ("limits", Act::Limits),
+    ("delete", Act::Delete),
 ];
 
 /// What was done.
@@ -60,6 +64,12 @@ pub(crate) struct Done {
     pub(crate) location: String,
     /// How many jobs nothing was done to yet.
     left: usize,
+}
+
+impl Done {
+    pub(crate) fn new(notice: String, location: String) -> Self {
+        Self { notice, location, left: 0 }
+    }
 }
 
 /// What the log says of an action that did not end.
@@ -103,11 +113,14 @@ impl Act {
 
     /// What the log says of it: never the data of a job.
     pub(crate) fn described(self, form: &Fields) -> String {
-        let known = ["queue", "parts", "id", "name", "state", "delay", "at"];
+        let known = ["queue", "parts", "id", "name", "state", "delay", "at", "jobs"];
         let is_known = |name| known.contains(&name) || matches::FIELDS.contains(&name);
         let given = form.iter().filter(|(name, value)| is_known(*name) && !value.is_empty());
-        let fields: Vec<_> =
-            given.map(|(name, value)| format!("{name}={}", escaped(value.chars().take(256)))).collect();
+        let written = |name, value: &str| format!("{name}={}", escaped(value.chars().take(256)));
+        let mut fields: Vec<_> = given.map(|(name, value)| written(name, value)).collect();
+        if self == Self::Limits {
+            fields.extend(["concurrency", "rate"].map(|name| written(name, limits::as_none(form.get(name)))));
+        }
         format!("{} {}", self.name(), fields.join(" "))
     }
 
@@ -119,7 +132,10 @@ impl Act {
         words: &'static Words,
         form: &Fields,
     ) -> Result<Done, Failure> {
-        let named = Named::asked(client, form, words).await?;
+        let named = match Named::asked(client, form, words).await {
+            Err(Failure::Page(_)) if self == Self::Delete => return Err(delete::gone(words).into()),
+            named => named?,
+        };
         let queue = named.open(client)?;
         let subject = Subject { words, named, queue, asked, is_ending, form };
         match self {
@@ -134,11 +150,18 @@ impl Act {
             Self::Resume => subject.set_paused(false).await,
             Self::SchedulePause | Self::ScheduleResume | Self::ScheduleRemove => subject.change_schedule(self).await,
             Self::ScheduleRun => subject.run_schedule().await,
+            Self::Limits => limits::save(words, &subject.named, &subject.queue, form).await,
+            Self::Delete => delete::delete(words, &subject.named, &subject.queue, form).await,
         }
     }
 
     /// Asks, with the number of jobs that it is about.
     pub(crate) async fn ask(self, view: &View<'_>) -> Shown {
+        match self {
+            Self::Limits => return limits::ask(view).await,
+            Self::Delete => return delete::ask(view).await,
+            _ => {}
+        }
         let (words, query) = (view.words, view.query);
         let named = Named::asked(view.client, query, words).await?;
         let Some(Question { count, text, more, of_matching, back }) = self.question(view, &named).await? else {
@@ -241,10 +264,6 @@ impl Subject<'_> {
         self.form.get("id")
     }
 
-    fn done(notice: String, location: String) -> Done {
-        Done { notice, location, left: 0 }
-    }
-
     fn to_queue(&self) -> String {
         match self.form.get("from") {
             "failed" => "/failed".to_owned(),
@@ -259,12 +278,12 @@ impl Subject<'_> {
     async fn cancel(self) -> Result<Done, Failure> {
         let cancelled = self.queue.cancel(self.id()).await?.ok_or_else(|| self.missing_job())?;
         let location = self.named.link("/queue", &[("state", cancelled.was.as_str())]);
-        Ok(Self::done(fill(self.words.done_cancel, &[&cancelled.id]), location))
+        Ok(Done::new(fill(self.words.done_cancel, &[&cancelled.id]), location))
     }
 
     async fn reschedule(self, when: When) -> Result<Done, Failure> {
         let id = self.queue.reschedule(self.id(), when).await?;
-        Ok(Self::done(fill(self.words.done_reschedule, &[&id]), self.named.job(&id)))
+        Ok(Done::new(fill(self.words.done_reschedule, &[&id]), self.named.job(&id)))
     }
 
     async fn requeue(self) -> Result<Done, Failure> {
@@ -275,7 +294,7 @@ impl Subject<'_> {
                 let is_from_list = self.form.get("from") == "queue";
                 let failed = || self.named.link("/queue", &[("state", State::Failed.as_str())]);
                 let location = if is_from_list { failed() } else { self.named.job(self.id()) };
-                Ok(Self::done(fill(words.done_requeue, &[&self.id()]), location))
+                Ok(Done::new(fill(words.done_requeue, &[&self.id()]), location))
             }
             Some(Requeued::Duplicate { id }) => {
                 Err(Page::refusal(StatusCode::CONFLICT, words.refused, &fill(words.key_taken, &[id])).into())
@@ -293,7 +312,7 @@ impl Subject<'_> {
             0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
-        Ok(Self::done(notice, self.to_queue()))
+        Ok(Done::new(notice, self.to_queue()))
     }
 
     async fn act_on_matching(self, act: Act) -> Result<Done, Failure> {
@@ -343,7 +362,7 @@ impl Subject<'_> {
             0 => words.done_purge_none.to_owned(),
             _ => fill(words.done_purge, &[&number(removed)]),
         };
-        Ok(Self::done(notice, self.to_queue()))
+        Ok(Done::new(notice, self.to_queue()))
     }
 
     async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {
@@ -354,7 +373,7 @@ impl Subject<'_> {
             self.queue.resume().await?;
             self.words.done_resume
         };
-        Ok(Self::done(notice.to_owned(), self.to_queue()))
+        Ok(Done::new(notice.to_owned(), self.to_queue()))
     }
 
     async fn change_schedule(self, act: Act) -> Result<Done, Failure> {
@@ -369,14 +388,14 @@ impl Subject<'_> {
         }
         let of_one = self.named.link("/schedule", &[("name", name)]);
         let location = if act == Act::ScheduleRemove { "/schedules".to_owned() } else { of_one };
-        Ok(Self::done(notice.to_owned(), location))
+        Ok(Done::new(notice.to_owned(), location))
     }
 
     async fn run_schedule(self) -> Result<Done, Failure> {
         let name = self.form.get("name");
         let id = self.queue.schedules().run_now(name).await?;
         let location = self.named.link("/schedule", &[("name", name)]);
-        Ok(Self::done(fill(self.words.done_schedule_run, &[&id]), location))
+        Ok(Done::new(fill(self.words.done_schedule_run, &[&id]), location))
     }
 }
 
@@ -433,6 +452,8 @@ mod tests {
     fn the_log_has_one_line_an_act() {
         let form = Fields::parse(b"queue=q&id=a%0Ab%1B&form_token=secret&once=x&state=");
         assert_eq!(Act::Cancel.described(&form), "cancel queue=q id=a\\nb\\u{1b}");
+        let form = Fields::parse(b"queue=q&name=n&rate=5%2F1m&was=x&concurrency=");
+        assert_eq!(Act::Limits.described(&form), "limits queue=q name=n concurrency=none rate=5/1m");
         assert!(ALL.iter().all(|(name, act)| Act::of(name) == Some(*act) && act.name() == *name));
     }
 }

@@ -1,9 +1,10 @@
 //! One queue: its states, its limits, and the jobs of one state.
 
-use duly::{Counts, DEFAULT_RATES_WITHIN, JobView, Limits, Millis, Queue, Rate, State};
+use duly::{Counts, DEFAULT_RATES_WITHIN, JobView, Millis, Queue, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::limits;
 use super::named::Named;
 use super::overview::badges;
 use super::runs;
@@ -52,8 +53,9 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         (view.pager(&named, state.as_str(), offset, jobs.len(), counts.of(state)))
         (search_here(view, &named))
         (runs::show(words, &rates))
-        (limits_of(view, &limits))
+        (limits::show(view, &named, &limits))
         (totals(view, &counts))
+        div.actions.below { (view.asking("delete", &named.fields(), words.delete_queue)) }
     };
     Ok(Page::new(named.name, body))
 }
@@ -189,29 +191,6 @@ fn search_here(view: &View<'_>, named: &Named) -> Markup {
             input type="search" name="q" placeholder=(view.words.in_queue) aria-label=(view.words.in_queue) maxlength="256";
             button { (view.words.search) }
         }
-    }
-}
-
-fn limits_of(view: &View<'_>, limits: &Limits) -> Markup {
-    let words = view.words;
-    let of_queue = (None, limits.concurrency, limits.rate);
-    let of_names = limits.names.iter().map(|(name, limit)| (Some(name), limit.concurrency, limit.rate));
-    let has_any = limits.concurrency.is_some() || limits.rate.is_some() || !limits.names.is_empty();
-    let rate = |rate: Option<Rate>| rate.map(|rate| fill(words.rate_in, &[&rate.jobs, &rate.per.as_secs_f64()]));
-    html! {
-        h2 { (words.limits) }
-        @if has_any {
-            div.scroll { table {
-                thead { tr { th { (words.name) } th.number { (words.concurrency) } th.number { (words.rate) } } }
-                tbody { @for (name, concurrency, rates) in std::iter::once(of_queue).chain(of_names) {
-                    tr {
-                        td { @match name { Some(name) => { (shown(name)) } None => { i { (words.whole_queue) } } } }
-                        td.number { (or_dash(concurrency.map(|most| most.to_string()).as_deref())) }
-                        td.number { (or_dash(rate(rates).as_deref())) }
-                    }
-                } }
-            } }
-        } @else { p.none { (words.no_limits) } }
     }
 }
 
