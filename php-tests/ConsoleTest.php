@@ -38,6 +38,65 @@ final class ConsoleTest extends ServerTestCase
         self::assertSame(2, proc_close($process));
     }
 
+    /** @return iterable<string, array{int, int}> */
+    public static function signals(): iterable
+    {
+        yield 'SIGINT' => [SIGINT, 130];
+        yield 'SIGTERM' => [SIGTERM, 0];
+    }
+
+    /** @dataProvider signals */
+    public function testAPageEndsByASignalWithItsExitStatus(int $signal, int $status): void
+    {
+        $web = $this->started('web', '--listen', '127.0.0.1:0');
+        $web->hear('http://127.0.0.1:');
+        $web->signal($signal);
+        self::assertSame($status, $web->end(), $web->said());
+    }
+
+    /** @dataProvider signals */
+    public function testABridgeThatFollowsReportsAtASignalAndTheNextOneBegins(int $signal): void
+    {
+        $options = ['--from', 'list', '--ready', "{$this->prefix}old", '--to', 'q'];
+        $this->server->command('LPUSH', "{$this->prefix}old", '1');
+        $bridge = $this->started('bridge', 'follow', ...$options);
+        Server::until(fn (): bool => $this->queue->counts()->ready === 1, 'it does not come over');
+        $bridge->signal($signal);
+        self::assertSame(0, $bridge->end(), $bridge->said());
+        self::assertMatchesRegularExpression('/old.* 1 /', $bridge->said());
+        [$status, $said] = $this->duly('bridge', 'drain', ...$options);
+        self::assertSame(0, $status, $said);
+    }
+
+    public function testEachCommandOfAProgramHearsOfSignalsAndItsOwnHandlersAreBackBehindThem(): void
+    {
+        $web = var_export(['web', '--listen', '127.0.0.1:0', '--url', $this->server->url()], true);
+        $program = $this->program("
+            pcntl_async_signals(true);
+            pcntl_signal(SIGTERM, fn () => say('handled'));
+            foreach ([1, 2] as \$run) {
+                say(\"run {\$run} ends with \" . Duly\\Console::run({$web}));
+                posix_kill(getmypid(), SIGTERM);
+                say('and then');
+            }
+            posix_kill(getmypid(), SIGINT);
+            say('not killed');
+        ");
+        foreach ([1, 2] as $run) {
+            Server::until(fn (): bool => substr_count($program->said(), 'http://') === $run, 'it has no page');
+            $program->signal(SIGTERM);
+            $program->hear("run {$run} ends with 0\nhandled\nand then\n");
+        }
+        self::assertSame(-SIGINT, $program->end(), $program->said());
+        self::assertStringEndsWith("and then\n", $program->said());
+    }
+
+    private function started(string ...$arguments): Running
+    {
+        $target = ['--url', $this->server->url(), '--prefix', $this->prefix];
+        return new Running([PHP_BINARY, self::PROGRAM, ...$arguments, ...$target], __DIR__);
+    }
+
     /** @return array{int, string} */
     private function duly(string ...$arguments): array
     {

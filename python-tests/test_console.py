@@ -13,7 +13,7 @@ from pathlib import Path
 
 import duly
 import pytest
-from support import Server, until, way_to
+from support import Program, Server, until, way_to
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -128,6 +128,18 @@ def test_of_two_queues_of_one_name_the_command_asks_which(duly_command: Command,
     assert (client.queue("mixed").counts().paused, client.partitions("mixed", 4).counts().paused) == (False, True)
     assert duly_command("pause", "mixed", "--partitions", "0")[0] == 0
     assert client.queue("mixed").counts().paused
+
+
+def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Program]) -> None:
+    both = program("""
+        for run in range(2):
+            print(duly.command(["web", "--listen", "127.0.0.1:0", "--url", URL, "--prefix", PREFIX]))
+    """)
+    for _ in range(2):
+        assert both.line().startswith("http://")
+        both.process.send_signal(signal.SIGINT)
+        assert both.line() == "130"
+    assert both.ends_well() == ""
 
 
 def test_output_that_cannot_be_written_is_no_success(orders: duly.Queue, server: Server, prefix: str) -> None:

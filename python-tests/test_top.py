@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import duly
 import pytest
@@ -16,6 +18,7 @@ from support import Server, running, until
 from terminal import Terminal
 
 Start = Callable[..., Terminal]
+PHP = Path(__file__).parent.parent / "php-binding"
 HOSTILE = "a\x1b[2Jb\x1b]0;title\x07"
 
 
@@ -151,6 +154,26 @@ def test_the_terminal_is_given_back(start: Start, client: duly.Client, end: str 
         os.kill(top.pid, end)
     assert top.end() == status
     assert top.is_restored()
+
+
+@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_phps_terminal_is_given_back(
+    client: duly.Client, server: Server, prefix: str, by: signal.Signals, status: int
+) -> None:
+    extension = PHP.parent / "build/duly.so"
+    php = shutil.which("php")
+    if php is None or not extension.exists():
+        pytest.skip("php, or build/duly.so, is missing")
+    client.queue("orders").push(1)
+    command = [php, "-n", "-d", f"extension={extension}", str(PHP / "bin/duly"), "top"]
+    top = Terminal([*command, "--url", server.url, "--prefix", prefix])
+    try:
+        top.wait_for("orders")
+        os.kill(top.pid, by)
+        assert top.end() == status
+        assert top.is_restored()
+    finally:
+        top.close()
 
 
 def test_a_server_that_goes_away_is_shown_and_comes_back(start: Start, own_server: Server, prefix: str) -> None:

@@ -4,10 +4,9 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
-
 use duly::{BridgeReport, Client, Durability, Error, OldQueue, ScoreUnit};
 
+use crate::signals::Ends;
 use crate::target::Target;
 use crate::{DONE, FAILED, INTERRUPTED, Output, invalid};
 
@@ -226,6 +225,8 @@ impl Bridge {
         }
         let Output { out, err } = output;
         let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
+        // Until the report is written: a second signal does not cut it off.
+        let mut ends;
         let report = match self.mode {
             Mode::DryRun => bridge.count().await?,
             Mode::GiveBack => {
@@ -234,14 +235,16 @@ impl Bridge {
                 return Ok(DONE);
             }
             Mode::Follow => {
-                let followed = bridge.follow(interrupted()?, |report| progress.say(report)).await;
+                ends = Ends::hear()?;
+                let ended = async { _ = ends.come().await };
+                let followed = bridge.follow(ended, |report| progress.say(report)).await;
                 followed.inspect_err(|_| progress.say_what_was_moved())?
             }
             Mode::Drain => {
-                let interrupted = interrupted()?;
+                ends = Ends::hear()?;
                 let drained = tokio::select! {
                     drained = bridge.drain(|report| progress.say(report)) => drained,
-                    () = interrupted => {
+                    _ = ends.come() => {
                         _ = writeln!(err, "duly: interrupted: what is in flight waits beside its key; run it again");
                         return Ok(INTERRUPTED);
                     }
@@ -252,19 +255,6 @@ impl Bridge {
         _ = writeln!(out, "{report}");
         Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
     }
-}
-
-/// Ready at Ctrl-C, and at a SIGTERM.
-fn interrupted() -> Result<impl Future<Output = ()>, Error> {
-    let failed = |error| Error::new(duly::ErrorKind::Internal, format!("signals cannot be heard of: {error}"));
-    let mut ctrl_c = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut term = signal(SignalKind::terminate()).map_err(failed)?;
-    Ok(async move {
-        tokio::select! {
-            _ = ctrl_c.recv() => {}
-            _ = term.recv() => {}
-        }
-    })
 }
 
 fn jobs_are(count: u64) -> String {

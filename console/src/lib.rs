@@ -15,6 +15,7 @@
 //! | `rates.rs` | `duly rates` |
 //! | `schedules.rs` | `duly schedules` |
 //! | `show.rs` | tables, JSON, times |
+//! | `signals.rs` | the signals that end a command |
 //! | `target.rs` | which server, which queue |
 //! | `top.rs` | `duly top`: all of it live, in the terminal |
 //! | `web.rs` | `duly web`: the page |
@@ -36,6 +37,7 @@ mod queues;
 mod rates;
 mod schedules;
 mod show;
+mod signals;
 mod target;
 mod top;
 mod web;

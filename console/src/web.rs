@@ -44,23 +44,24 @@ mod view;
 mod words;
 mod workers;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use duly::{Error, ErrorKind};
+use duly::Error;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::asked::Asked;
 use self::door::Door;
 use self::scrape::Scrapes;
 use self::site::Site;
+use crate::signals::Ends;
 use crate::target::Target;
-use crate::{DONE, INTERRUPTED, Output, invalid};
+use crate::{DONE, Output, invalid};
 
 /// Names the password, so that it is in no list of processes.
 const PASSWORD: &str = "DULY_WEB_PASSWORD";
@@ -97,7 +98,7 @@ pub(crate) struct Web {
 impl Web {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let password = self.password()?;
-        let (interrupted, terminated) = (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
+        let mut ends = Ends::hear()?;
         let client = self.target.builder().deadline(PATIENCE).build()?;
         let (listener, address) = self.bind().await?;
         let door = Door::new(password, self.host.clone(), address.port())?;
@@ -113,8 +114,8 @@ impl Web {
         }
         output.line(&format!("http://{address}/{path}"));
         _ = output.out.flush();
-        let (ended, status) = end(interrupted, terminated);
-        let serving = server::serve(listener, site, ended);
+        let status = Cell::new(DONE);
+        let serving = server::serve(listener, site, async { status.set(ends.come().await.status()) });
         tokio::pin!(serving);
         loop {
             tokio::select! {
@@ -123,7 +124,7 @@ impl Web {
             }
         }
         write_rest(&mut lines, &mut output);
-        Ok(status.load(Ordering::Relaxed))
+        Ok(status.get())
     }
 
     /// Errors: `InvalidArgument` if others could come in without one.
@@ -151,23 +152,6 @@ impl Web {
         let address = listener.local_addr().map_err(refused)?;
         Ok((listener, address))
     }
-}
-
-fn listen_for(kind: SignalKind) -> Result<Signal, Error> {
-    signal(kind).map_err(|error| Error::new(ErrorKind::Internal, format!("signals cannot be heard of: {error}")))
-}
-
-/// Ready at the first of them; then the exit status is there, too.
-fn end(mut interrupted: Signal, mut terminated: Signal) -> (impl Future<Output = ()>, Arc<AtomicU8>) {
-    let status = Arc::new(AtomicU8::new(DONE));
-    let noted = Arc::clone(&status);
-    let ended = async move {
-        tokio::select! {
-            _ = interrupted.recv() => noted.store(INTERRUPTED, Ordering::Relaxed),
-            _ = terminated.recv() => {}
-        }
-    };
-    (ended, status)
 }
 
 fn write_rest(lines: &mut UnboundedReceiver<String>, output: &mut Output<'_>) {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use duly::{Client, Error};
 use futures_util::StreamExt as _;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -15,6 +14,7 @@ use super::reading::{Reading, read};
 use super::screen::{Screen, failed};
 use super::view::{Act, Change, Key, Notice, View};
 use crate::show::printable;
+use crate::signals::Ends;
 use crate::target::open;
 use crate::{DONE, INTERRUPTED};
 
@@ -31,8 +31,7 @@ pub(super) async fn show(
     interval: Duration,
     out: &mut dyn Write,
 ) -> Result<u8, Error> {
-    let listen = |kind| signal(kind).map_err(|error| failed(&error));
-    let (mut interrupted, mut terminated) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let mut ends = Ends::hear()?;
     let (tell, mut news) = unbounded_channel();
     let (ask, asked) = unbounded_channel();
     let now = Notify::new();
@@ -58,8 +57,7 @@ pub(super) async fn show(
                     Act::SetPaused(change) => _ = ask.send(change),
                 }
             }
-            _ = interrupted.recv() => return Ok(INTERRUPTED),
-            _ = terminated.recv() => return Ok(DONE),
+            end = ends.come() => return Ok(end.status()),
         }
     }
 }
