@@ -143,7 +143,7 @@ impl Queue {
     /// Read in pages; holds a few dozen bytes per ready job in memory. An orphan goes back to `ready`, or to `failed` if it
     /// cannot be decoded; a broken lease is reclaimed and counts as a failure; entries without a job go; a job in two
     /// states stays in the first of reserved, delayed, failed, ready; wrong counts and keys are put right. Errors: those of
-    /// the connection.
+    /// the connection; `Busy` if ready jobs come faster than they can be read, thousands between two reads: nothing was mended then.
     ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {

@@ -50,7 +50,7 @@ pub enum ErrorKind {
     PermissionDenied,
     /// The server is a read-only replica.
     ReadOnly,
-    /// The server is loading its data, or is busy with a script.
+    /// The server is loading its data, or is busy with a script; or ready jobs come faster than an audit can read them.
     Busy,
     /// The server has no memory left (`maxmemory`, policy `noeviction`) or no disk (AOF error). Nothing was stored.
     StorageFull,

@@ -334,3 +334,18 @@ async fn jobs_that_are_pushed_and_withdrawn_meanwhile_are_no_defect_of_others() 
         assert!(report.is_clean(), "{report:?}");
     }
 }
+
+/// Of each an entry stays, so ids repeat, and one page looks like another.
+#[tokio::test]
+async fn jobs_that_were_replaced_in_turn_are_no_defects() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    for _ in 0..75 {
+        let replaced = |n: usize| job(&format!("j{n}")).on_duplicate(OnDuplicate::Replace);
+        queue.push_many((0..150).map(replaced), |_| {}).await.unwrap();
+    }
+    let report = queue.audit(AuditOptions::new().repair(true)).await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    assert!(report.entries > 10_000, "{report:?}");
+    assert_eq!(run_all(&queue).await.len(), 150);
+}
