@@ -747,7 +747,8 @@ def test_an_action_ends_in_good_order_with_the_program(
     assert f"done in part, and not yet to {left} of the jobs" in err
 
 
-def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_server: Server) -> None:
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_server: Server, by: signal.Signals) -> None:
     queue = duly.Client(own_server.url).queue("orders")
     queue.push_many([duly.NewJob(number) for number in range(10_000)])
     # On such a line, that takes longer than the program waits for it.
@@ -757,7 +758,7 @@ def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_serve
         web.send_and_go(web.form("/ask/purge?queue=orders&state=ready", "purge"))
         until(lambda: queue.counts().ready < 10_000, "nothing is done", 30)
         began = time.monotonic()
-        status, err = web.end()
+        status, err = web.end(by)
     assert (status, time.monotonic() - began < 9) == (0, True)
     assert "purge queue=orders state=ready: cut off, as duly web ended" in err
     assert queue.audit().findings == []
@@ -1103,7 +1104,19 @@ def test_prometheus_scrapes_the_page(
             process.communicate()
 
 
-@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_terminal_that_goes_away_ends_nothing_under_nohup(start: Start, server: Server, prefix: str) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        web = start(server.url, prefix)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    web.enter()
+    web.process.send_signal(signal.SIGHUP)
+    assert web.get("/").status == 200
+    assert web.end()[0] == 0
+
+
+@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
 def test_a_signal_ends_it_at_once(web: Web, by: signal.Signals, status: int) -> None:
     idle = socket.create_connection(("127.0.0.1", web.port))
     half = socket.create_connection(("127.0.0.1", web.port))
