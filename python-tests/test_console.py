@@ -190,6 +190,27 @@ def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Q
     assert found.at == 4102444800.0
 
 
+def test_each_job_that_is_named_is_cancelled_or_said_not_to_be(duly_command: Command, orders: duly.Queue) -> None:
+    def push() -> None:
+        for name in ("a", "c"):
+            orders.push(1, id=name, delay=60)
+        orders.push(1, id="b")
+
+    push()
+    status, out, err = duly_command("cancel", "orders", "a", "b", "x", "c", "--only", "delayed")
+    assert (status, out) == (1, "a is cancelled; it was delayed\nc is cancelled; it was delayed\n")
+    other_state, absent = err.splitlines()
+    assert other_state == "duly: b is not cancelled: it is ready"
+    assert absent == "duly: there is no job x in such a state"
+    assert orders.cancel("b")
+    push()
+    status, out, err = duly_command("cancel", "orders", "a", "no\nid", "b", "c")
+    assert (status, out.count("is cancelled")) == (2, 3)
+    assert err.startswith("duly: no\\nid is not cancelled: ")
+    assert "a job id must have " in err
+    assert len(err.splitlines()) == 1
+
+
 def test_failed_jobs_run_again_and_are_removed(duly_command: Command, orders: duly.Queue) -> None:
     for name in ("a", "b", "c"):
         orders.push(name, id=name)

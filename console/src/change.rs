@@ -1,7 +1,7 @@
 //! `duly cancel`, `duly requeue`, `duly reschedule`, `duly purge`, `duly pause` and `duly resume`.
 
 use clap::Args;
-use duly::{Error, Filter, Requeued, State};
+use duly::{Error, ErrorKind, Filter, Requeued, State};
 
 use crate::confirm::Yes;
 use crate::jobs::JobState;
@@ -9,7 +9,7 @@ use crate::matches::{Act, Matches, act_on_all};
 use crate::show::printable;
 use crate::target::{By, One, Which};
 use crate::when::When;
-use crate::{DONE, FAILED, Output, invalid};
+use crate::{DONE, FAILED, Output, USAGE, invalid};
 
 /// The filter, if there is one. Errors: `InvalidArgument` if jobs are named, too.
 fn by_filter(matches: &Matches, are_named: bool) -> Result<Option<Filter>, Error> {
@@ -59,17 +59,29 @@ impl Cancel {
         let mut status = DONE;
         for (which, is_key) in self.ids.iter().map(|id| (id, false)).chain(self.key.iter().map(|key| (key, true))) {
             let cancelled = match (is_key, only.is_empty()) {
-                (false, true) => queue.cancel(which).await?,
-                (false, false) => queue.cancel_only(which, &only).await?,
-                (true, true) => queue.cancel_key(which).await?,
-                (true, false) => queue.cancel_key_only(which, &only).await?,
+                (false, true) => queue.cancel(which).await,
+                (false, false) => queue.cancel_only(which, &only).await,
+                (true, true) => queue.cancel_key(which).await,
+                (true, false) => queue.cancel_key_only(which, &only).await,
             };
-            if let Some(cancelled) = cancelled {
-                output.line(&format!("{} is cancelled; it was {}", printable(&cancelled.id), cancelled.was.as_str()));
-            } else {
-                status = FAILED;
-                let of = if only.is_empty() { "" } else { " in such a state" };
-                output.complain(&format!("there is no job {}{of}", printable(which)));
+            match cancelled {
+                Ok(Some(cancelled)) => {
+                    let was = cancelled.was.as_str();
+                    output.line(&format!("{} is cancelled; it was {was}", printable(&cancelled.id)));
+                }
+                Ok(None) => {
+                    status = status.max(FAILED);
+                    let of = if only.is_empty() { "" } else { " in such a state" };
+                    output.complain(&format!("there is no job {}{of}", printable(which)));
+                }
+                // What this one is says nothing of the others.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {
+                    status = status.max(if error.kind() == ErrorKind::NotFound { FAILED } else { USAGE });
+                    let state = error.job_state().map(|state| format!("it is {}", state.as_str()));
+                    let why = state.unwrap_or_else(|| error.to_string());
+                    output.complain(&format!("{} is not cancelled: {why}", printable(which)));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(status)
