@@ -505,6 +505,45 @@ def test_a_terminal_is_asked_before_jobs_are_removed(server: Server, prefix: str
         assert (process.returncode, orders.counts().ready) == (left, left)
 
 
+@pytest.mark.parametrize("parts", [0, 4])
+def test_a_yes_acts_on_no_more_jobs_than_were_asked_about(
+    server: Server, prefix: str, client: duly.Client, parts: int
+) -> None:
+    queue = client.partitions("orders", parts) if parts else client.queue("orders")
+
+    def fail(begin: str, count: int) -> None:
+        for number in range(count):
+            queue.push(number, id=f"{begin}{number}", key=f"{begin}{number}")
+            job = queue.reserve()
+            assert job is not None
+            job.fail("no", final=True)
+
+    def answer(*arguments: str, come: str) -> tuple[int, str, str]:
+        ours, theirs = os.openpty()
+        command = [sys.executable, "-m", "duly", *arguments, "--url", server.url, "--prefix", prefix]
+        with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            os.close(theirs)
+            assert process.stderr is not None
+            asked = b""
+            while not asked.endswith(b"[y/N] "):
+                asked += os.read(process.stderr.fileno(), 1000)
+            fail(come, 40)
+            os.write(ours, b"y\n")
+            out, err = process.communicate(timeout=60)
+        os.close(ours)
+        return process.returncode, out.decode(), err.decode()
+
+    came = "duly: jobs that came into failed meanwhile, and stay: 40\n"
+    fail("purged", 3)
+    assert answer("purge", "orders", "failed", come="b") == (0, "3 failed jobs of orders are removed\n", came)
+    assert queue.find("purged0") is None
+    queue.purge("failed")
+    fail("again", 3)
+    status, out, err = answer("requeue", "orders", "--all", come="d")
+    assert (status, out, err) == (0, "3 of 3 failed jobs are ready again\n", came)
+    assert {job.id for job in queue.peek("ready")} == {"again0", "again1", "again2"}
+
+
 def test_help_shows_all_commands() -> None:
     shown = subprocess.run([sys.executable, "-m", "duly", "--help"], capture_output=True, text=True, check=True).stdout
     for name in (

@@ -598,6 +598,28 @@ def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Clien
     assert [job.id for job in queue.peek("ready")] == ["d"]
 
 
+@pytest.mark.parametrize("parts", [0, 4])
+def test_a_yes_to_all_acts_on_no_more_jobs_than_were_asked_about(web: Web, client: duly.Client, parts: int) -> None:
+    queue = client.partitions("mail", parts) if parts else client.queue("mail")
+    fields = urlencode({"queue": "mail", "state": "failed", "parts": parts or ""})
+    for act, said in (("purge", "3 jobs are removed."), ("requeue-all", "3 jobs are ready again.")):
+        for number in range(3):
+            fail(queue, f"{act}{number}", key=f"{act}{number}")
+        form = web.form(f"/ask/{act}?{fields}", act)
+        for number in range(20):
+            fail(queue, f"{act}-later{number}", key=f"{act}-later{number}")
+        for wrong in ("", "x", "1:1"):
+            if parts or wrong != "1:1":
+                answer = web.post(form.action, {**form.fields, "asked": wrong})
+                assert answer.status in (400, 409), wrong
+        assert queue.counts().failed == 23
+        came = "Jobs that came into this state since the question, and stay: 20."
+        assert web.say_yes(form) == f"{said} {came}"
+        assert {job.id.rstrip("0123456789") for job in queue.peek("failed")} == {f"{act}-later"}
+        queue.purge("failed")
+    assert queue.counts().ready == 3
+
+
 def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     for act, why in (

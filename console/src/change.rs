@@ -1,7 +1,7 @@
 //! `duly cancel`, `duly requeue`, `duly reschedule`, `duly purge`, `duly pause` and `duly resume`.
 
 use clap::Args;
-use duly::{Error, ErrorKind, Filter, Requeued, State};
+use duly::{Error, ErrorKind, Filter, Queue, Requeued, State};
 
 use crate::confirm::Yes;
 use crate::jobs::JobState;
@@ -120,14 +120,17 @@ impl Requeue {
         }
         let queue = self.one.open().await?;
         if self.all {
-            let failed = queue.counts().await?.failed;
+            let asked = queue.extent(State::Failed).await?;
+            let failed = asked.jobs();
             let question = format!("Run all {failed} failed jobs of {} again?", self.one.queue);
             if failed > 0 && !self.yes.agrees(&question, &mut output)? {
                 return Ok(FAILED);
             }
-            // What fails meanwhile was not asked for.
-            let requeued = if failed == 0 { 0 } else { queue.requeue_all().await? };
+            let requeued = queue.requeue_extent(&asked).await?;
             output.line(&format!("{requeued} of {failed} failed jobs are ready again"));
+            if failed > 0 {
+                say_what_came(&queue, State::Failed, failed - requeued.min(failed), &mut output).await;
+            }
             if requeued < failed {
                 output.complain("the others stay in failed: other jobs have their keys, or somebody else was first");
                 return Ok(FAILED);
@@ -211,15 +214,28 @@ impl Purge {
             return act_on_all(Act::Cancel, &queue, &[self.state.into()], &filter, self.yes, &mut output).await;
         }
         let (state, name) = (State::from(self.state), &self.one.queue);
-        let count = queue.counts().await?.of(state);
+        let asked = queue.extent(state).await?;
+        let count = asked.jobs();
         let question = format!("Remove all {count} {} jobs of {name}?", state.as_str());
         if count > 0 && !self.yes.agrees(&question, &mut output)? {
             return Ok(FAILED);
         }
-        // What comes meanwhile was not asked for.
-        let removed = if count == 0 { 0 } else { queue.purge(state).await? };
+        let removed = queue.purge_extent(&asked).await?;
         output.line(&format!("{removed} {} jobs of {name} are removed", state.as_str()));
+        if count > 0 {
+            say_what_came(&queue, state, 0, &mut output).await;
+        }
         Ok(DONE)
+    }
+}
+
+/// Of the jobs that came into the state since the question. `stayed`: how many it was about that are still there.
+async fn say_what_came(queue: &Queue, state: State, stayed: u64, output: &mut Output<'_>) {
+    // All is done, and a server that goes away now takes nothing of it back.
+    let Ok(counts) = queue.counts().await else { return };
+    let came = counts.of(state).saturating_sub(stayed);
+    if came > 0 {
+        output.complain(&format!("jobs that came into {} meanwhile, and stay: {came}", state.as_str()));
     }
 }
 
