@@ -130,6 +130,33 @@ def test_of_two_queues_of_one_name_the_command_asks_which(duly_command: Command,
     assert client.queue("mixed").counts().paused
 
 
+def test_another_number_of_partitions_than_the_list_has_is_refused(duly_command: Command, client: duly.Client) -> None:
+    orders, mail = client.partitions("orders", 8), client.queue("mail")
+    for number in range(10):
+        orders.push(number, key=f"k{number}")
+    mail.push(1)
+    for command in (
+        ["counts", "orders"],
+        ["delete", "orders", "--jobs", "3", "--yes"],
+        ["peek", "orders"],
+        ["pause", "orders"],
+        ["push", "orders", "1"],
+        ["purge", "orders", "ready", "--yes"],
+    ):
+        status, out, err = duly_command(*command, "--partitions", "4")
+        assert (status, out) == (2, ""), command
+        assert "the queue orders has 8 partitions, not 4: say `--partitions 8`, or leave it out" in err
+    assert orders.counts().ready == 10
+    for command in (["push", "orders", "1", "--partitions", "0"], ["push", "mail", "1", "--partitions", "2"]):
+        assert duly_command(*command)[0] == 2, command
+    for name in ("orders", "mail"):
+        assert duly_command("push", name, "1", "--partitions", "8" if name == "orders" else "0")[0] == 0
+    # One that is not listed yet has the number that is said.
+    assert duly_command("push", "new", "1", "--partitions", "2")[0] == 0
+    assert client.partitions("new", 2).counts().ready == 1
+    assert duly_command("delete", "orders", "--jobs", "11", "--yes")[0] == 0
+
+
 def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Program]) -> None:
     both = program("""
         for run in range(2):
