@@ -43,6 +43,7 @@ final class ConsoleTest extends ServerTestCase
     {
         yield 'SIGINT' => [SIGINT, 130];
         yield 'SIGTERM' => [SIGTERM, 0];
+        yield 'SIGHUP' => [SIGHUP, 0];
     }
 
     /** @dataProvider signals */
@@ -52,6 +53,31 @@ final class ConsoleTest extends ServerTestCase
         $web->hear('http://127.0.0.1:');
         $web->signal($signal);
         self::assertSame($status, $web->end(), $web->said());
+    }
+
+    public function testAPageStaysUnderNohup(): void
+    {
+        $target = ['--listen', '127.0.0.1:0', '--url', $this->server->url()];
+        $command = ['sh', '-c', 'trap "" HUP; exec "$@"', 'sh', PHP_BINARY, self::PROGRAM, 'web', ...$target];
+        $web = new Running($command, __DIR__);
+        $web->hear('http://127.0.0.1:');
+        $web->signal(SIGHUP);
+        Program::untilSignalsHaveCome($web->pid());
+        $web->signal(SIGINT);
+        self::assertSame(130, $web->end(), $web->said());
+        $program = $this->program("
+            pcntl_signal(SIGHUP, SIG_IGN);
+            say('ends with ' . Duly\\Console::run(" . var_export(['web', ...$target], true) . "));
+            posix_kill(getmypid(), SIGHUP);
+            pcntl_signal(SIGHUP, SIG_DFL);
+            posix_kill(getmypid(), SIGHUP);
+        ");
+        $program->hear('http://127.0.0.1:');
+        $program->signal(SIGHUP);
+        Program::untilSignalsHaveCome($program->pid());
+        $program->signal(SIGINT);
+        self::assertSame(-SIGHUP, $program->end(), $program->said());
+        self::assertStringEndsWith("ends with 130\n", $program->said());
     }
 
     /** @dataProvider signals */

@@ -130,6 +130,33 @@ def test_of_two_queues_of_one_name_the_command_asks_which(duly_command: Command,
     assert client.queue("mixed").counts().paused
 
 
+def test_another_number_of_partitions_than_the_list_has_is_refused(duly_command: Command, client: duly.Client) -> None:
+    orders, mail = client.partitions("orders", 8), client.queue("mail")
+    for number in range(10):
+        orders.push(number, key=f"k{number}")
+    mail.push(1)
+    for command in (
+        ["counts", "orders"],
+        ["delete", "orders", "--jobs", "3", "--yes"],
+        ["peek", "orders"],
+        ["pause", "orders"],
+        ["push", "orders", "1"],
+        ["purge", "orders", "ready", "--yes"],
+    ):
+        status, out, err = duly_command(*command, "--partitions", "4")
+        assert (status, out) == (2, ""), command
+        assert "the queue orders has 8 partitions, not 4: say `--partitions 8`, or leave it out" in err
+    assert orders.counts().ready == 10
+    for command in (["push", "orders", "1", "--partitions", "0"], ["push", "mail", "1", "--partitions", "2"]):
+        assert duly_command(*command)[0] == 2, command
+    for name in ("orders", "mail"):
+        assert duly_command("push", name, "1", "--partitions", "8" if name == "orders" else "0")[0] == 0
+    # One that is not listed yet has the number that is said.
+    assert duly_command("push", "new", "1", "--partitions", "2")[0] == 0
+    assert client.partitions("new", 2).counts().ready == 1
+    assert duly_command("delete", "orders", "--jobs", "11", "--yes")[0] == 0
+
+
 def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Program]) -> None:
     both = program("""
         for run in range(2):
@@ -188,6 +215,27 @@ def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Q
     found = orders.find(out.strip())
     assert found is not None
     assert found.at == 4102444800.0
+
+
+def test_each_job_that_is_named_is_cancelled_or_said_not_to_be(duly_command: Command, orders: duly.Queue) -> None:
+    def push() -> None:
+        for name in ("a", "c"):
+            orders.push(1, id=name, delay=60)
+        orders.push(1, id="b")
+
+    push()
+    status, out, err = duly_command("cancel", "orders", "a", "b", "x", "c", "--only", "delayed")
+    assert (status, out) == (1, "a is cancelled; it was delayed\nc is cancelled; it was delayed\n")
+    other_state, absent = err.splitlines()
+    assert other_state == "duly: b is not cancelled: it is ready"
+    assert absent == "duly: there is no job x in such a state"
+    assert orders.cancel("b")
+    push()
+    status, out, err = duly_command("cancel", "orders", "a", "no\nid", "b", "c")
+    assert (status, out.count("is cancelled")) == (2, 3)
+    assert err.startswith("duly: no\\nid is not cancelled: ")
+    assert "a job id must have " in err
+    assert len(err.splitlines()) == 1
 
 
 def test_failed_jobs_run_again_and_are_removed(duly_command: Command, orders: duly.Queue) -> None:
@@ -482,6 +530,45 @@ def test_a_terminal_is_asked_before_jobs_are_removed(server: Server, prefix: str
         os.close(ours)
         assert err.startswith(b"Remove all 1 ready jobs of orders? [y/N] ")
         assert (process.returncode, orders.counts().ready) == (left, left)
+
+
+@pytest.mark.parametrize("parts", [0, 4])
+def test_a_yes_acts_on_no_more_jobs_than_were_asked_about(
+    server: Server, prefix: str, client: duly.Client, parts: int
+) -> None:
+    queue = client.partitions("orders", parts) if parts else client.queue("orders")
+
+    def fail(begin: str, count: int) -> None:
+        for number in range(count):
+            queue.push(number, id=f"{begin}{number}", key=f"{begin}{number}")
+            job = queue.reserve()
+            assert job is not None
+            job.fail("no", final=True)
+
+    def answer(*arguments: str, come: str) -> tuple[int, str, str]:
+        ours, theirs = os.openpty()
+        command = [sys.executable, "-m", "duly", *arguments, "--url", server.url, "--prefix", prefix]
+        with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            os.close(theirs)
+            assert process.stderr is not None
+            asked = b""
+            while not asked.endswith(b"[y/N] "):
+                asked += os.read(process.stderr.fileno(), 1000)
+            fail(come, 40)
+            os.write(ours, b"y\n")
+            out, err = process.communicate(timeout=60)
+        os.close(ours)
+        return process.returncode, out.decode(), err.decode()
+
+    came = "duly: jobs that came into failed meanwhile, and stay: 40\n"
+    fail("purged", 3)
+    assert answer("purge", "orders", "failed", come="b") == (0, "3 failed jobs of orders are removed\n", came)
+    assert queue.find("purged0") is None
+    queue.purge("failed")
+    fail("again", 3)
+    status, out, err = answer("requeue", "orders", "--all", come="d")
+    assert (status, out, err) == (0, "3 of 3 failed jobs are ready again\n", came)
+    assert {job.id for job in queue.peek("ready")} == {"again0", "again1", "again2"}
 
 
 def test_help_shows_all_commands() -> None:

@@ -139,8 +139,8 @@ def test_a_queue_is_paused_after_a_yes(start: Start, client: duly.Client) -> Non
 
 @pytest.mark.parametrize(
     ("end", "status"),
-    [("q", 0), ("\x03", 130), (signal.SIGINT, 130), (signal.SIGTERM, 0)],
-    ids=["q", "Ctrl-C", "SIGINT", "SIGTERM"],
+    [("q", 0), ("\x03", 130), (signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)],
+    ids=["q", "Ctrl-C", "SIGINT", "SIGTERM", "SIGHUP"],
 )
 def test_the_terminal_is_given_back(start: Start, client: duly.Client, end: str | signal.Signals, status: int) -> None:
     client.queue("orders").push(1)
@@ -156,7 +156,7 @@ def test_the_terminal_is_given_back(start: Start, client: duly.Client, end: str 
     assert top.is_restored()
 
 
-@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
 def test_phps_terminal_is_given_back(
     client: duly.Client, server: Server, prefix: str, by: signal.Signals, status: int
 ) -> None:

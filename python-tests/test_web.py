@@ -598,6 +598,28 @@ def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Clien
     assert [job.id for job in queue.peek("ready")] == ["d"]
 
 
+@pytest.mark.parametrize("parts", [0, 4])
+def test_a_yes_to_all_acts_on_no_more_jobs_than_were_asked_about(web: Web, client: duly.Client, parts: int) -> None:
+    queue = client.partitions("mail", parts) if parts else client.queue("mail")
+    fields = urlencode({"queue": "mail", "state": "failed", "parts": parts or ""})
+    for act, said in (("purge", "3 jobs are removed."), ("requeue-all", "3 jobs are ready again.")):
+        for number in range(3):
+            fail(queue, f"{act}{number}", key=f"{act}{number}")
+        form = web.form(f"/ask/{act}?{fields}", act)
+        for number in range(20):
+            fail(queue, f"{act}-later{number}", key=f"{act}-later{number}")
+        for wrong in ("", "x", "1:1"):
+            if parts or wrong != "1:1":
+                answer = web.post(form.action, {**form.fields, "asked": wrong})
+                assert answer.status in (400, 409), wrong
+        assert queue.counts().failed == 23
+        came = "Jobs that came into this state since the question, and stay: 20."
+        assert web.say_yes(form) == f"{said} {came}"
+        assert {job.id.rstrip("0123456789") for job in queue.peek("failed")} == {f"{act}-later"}
+        queue.purge("failed")
+    assert queue.counts().ready == 3
+
+
 def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     for act, why in (
@@ -747,7 +769,8 @@ def test_an_action_ends_in_good_order_with_the_program(
     assert f"done in part, and not yet to {left} of the jobs" in err
 
 
-def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_server: Server) -> None:
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGHUP])
+def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_server: Server, by: signal.Signals) -> None:
     queue = duly.Client(own_server.url).queue("orders")
     queue.push_many([duly.NewJob(number) for number in range(10_000)])
     # On such a line, that takes longer than the program waits for it.
@@ -757,7 +780,7 @@ def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_serve
         web.send_and_go(web.form("/ask/purge?queue=orders&state=ready", "purge"))
         until(lambda: queue.counts().ready < 10_000, "nothing is done", 30)
         began = time.monotonic()
-        status, err = web.end()
+        status, err = web.end(by)
     assert (status, time.monotonic() - began < 9) == (0, True)
     assert "purge queue=orders state=ready: cut off, as duly web ended" in err
     assert queue.audit().findings == []
@@ -1281,7 +1304,19 @@ def test_prometheus_scrapes_the_page(
             process.communicate()
 
 
-@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_a_terminal_that_goes_away_ends_nothing_under_nohup(start: Start, server: Server, prefix: str) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        web = start(server.url, prefix)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    web.enter()
+    web.process.send_signal(signal.SIGHUP)
+    assert web.get("/").status == 200
+    assert web.end()[0] == 0
+
+
+@pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
 def test_a_signal_ends_it_at_once(web: Web, by: signal.Signals, status: int) -> None:
     idle = socket.create_connection(("127.0.0.1", web.port))
     half = socket.create_connection(("127.0.0.1", web.port))

@@ -1,7 +1,7 @@
 //! `duly cancel`, `duly requeue`, `duly reschedule`, `duly purge`, `duly pause` and `duly resume`.
 
 use clap::Args;
-use duly::{Error, Filter, Requeued, State};
+use duly::{Error, ErrorKind, Filter, Queue, Requeued, State};
 
 use crate::confirm::Yes;
 use crate::jobs::JobState;
@@ -9,7 +9,7 @@ use crate::matches::{Act, Matches, act_on_all};
 use crate::show::printable;
 use crate::target::{By, One, Which};
 use crate::when::When;
-use crate::{DONE, FAILED, Output, invalid};
+use crate::{DONE, FAILED, Output, USAGE, invalid};
 
 /// The filter, if there is one. Errors: `InvalidArgument` if jobs are named, too.
 fn by_filter(matches: &Matches, are_named: bool) -> Result<Option<Filter>, Error> {
@@ -59,17 +59,29 @@ impl Cancel {
         let mut status = DONE;
         for (which, is_key) in self.ids.iter().map(|id| (id, false)).chain(self.key.iter().map(|key| (key, true))) {
             let cancelled = match (is_key, only.is_empty()) {
-                (false, true) => queue.cancel(which).await?,
-                (false, false) => queue.cancel_only(which, &only).await?,
-                (true, true) => queue.cancel_key(which).await?,
-                (true, false) => queue.cancel_key_only(which, &only).await?,
+                (false, true) => queue.cancel(which).await,
+                (false, false) => queue.cancel_only(which, &only).await,
+                (true, true) => queue.cancel_key(which).await,
+                (true, false) => queue.cancel_key_only(which, &only).await,
             };
-            if let Some(cancelled) = cancelled {
-                output.line(&format!("{} is cancelled; it was {}", printable(&cancelled.id), cancelled.was.as_str()));
-            } else {
-                status = FAILED;
-                let of = if only.is_empty() { "" } else { " in such a state" };
-                output.complain(&format!("there is no job {}{of}", printable(which)));
+            match cancelled {
+                Ok(Some(cancelled)) => {
+                    let was = cancelled.was.as_str();
+                    output.line(&format!("{} is cancelled; it was {was}", printable(&cancelled.id)));
+                }
+                Ok(None) => {
+                    status = status.max(FAILED);
+                    let of = if only.is_empty() { "" } else { " in such a state" };
+                    output.complain(&format!("there is no job {}{of}", printable(which)));
+                }
+                // What this one is says nothing of the others.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {
+                    status = status.max(if error.kind() == ErrorKind::NotFound { FAILED } else { USAGE });
+                    let state = error.job_state().map(|state| format!("it is {}", state.as_str()));
+                    let why = state.unwrap_or_else(|| error.to_string());
+                    output.complain(&format!("{} is not cancelled: {why}", printable(which)));
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(status)
@@ -108,14 +120,17 @@ impl Requeue {
         }
         let queue = self.one.open().await?;
         if self.all {
-            let failed = queue.counts().await?.failed;
+            let asked = queue.extent(State::Failed).await?;
+            let failed = asked.jobs();
             let question = format!("Run all {failed} failed jobs of {} again?", self.one.queue);
             if failed > 0 && !self.yes.agrees(&question, &mut output)? {
                 return Ok(FAILED);
             }
-            // What fails meanwhile was not asked for.
-            let requeued = if failed == 0 { 0 } else { queue.requeue_all().await? };
+            let requeued = queue.requeue_extent(&asked).await?;
             output.line(&format!("{requeued} of {failed} failed jobs are ready again"));
+            if failed > 0 {
+                say_what_came(&queue, State::Failed, failed - requeued.min(failed), &mut output).await;
+            }
             if requeued < failed {
                 output.complain("the others stay in failed: other jobs have their keys, or somebody else was first");
                 return Ok(FAILED);
@@ -199,15 +214,28 @@ impl Purge {
             return act_on_all(Act::Cancel, &queue, &[self.state.into()], &filter, self.yes, &mut output).await;
         }
         let (state, name) = (State::from(self.state), &self.one.queue);
-        let count = queue.counts().await?.of(state);
+        let asked = queue.extent(state).await?;
+        let count = asked.jobs();
         let question = format!("Remove all {count} {} jobs of {name}?", state.as_str());
         if count > 0 && !self.yes.agrees(&question, &mut output)? {
             return Ok(FAILED);
         }
-        // What comes meanwhile was not asked for.
-        let removed = if count == 0 { 0 } else { queue.purge(state).await? };
+        let removed = queue.purge_extent(&asked).await?;
         output.line(&format!("{removed} {} jobs of {name} are removed", state.as_str()));
+        if count > 0 {
+            say_what_came(&queue, state, 0, &mut output).await;
+        }
         Ok(DONE)
+    }
+}
+
+/// Of the jobs that came into the state since the question. `stayed`: how many it was about that are still there.
+async fn say_what_came(queue: &Queue, state: State, stayed: u64, output: &mut Output<'_>) {
+    // All is done, and a server that goes away now takes nothing of it back.
+    let Ok(counts) = queue.counts().await else { return };
+    let came = counts.of(state).saturating_sub(stayed);
+    if came > 0 {
+        output.complain(&format!("jobs that came into {} meanwhile, and stay: {came}", state.as_str()));
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::confirm::Yes;
 use crate::show::{Shown, moment, or_dash, span};
-use crate::target::{One, Target, all, open, partitions_of};
+use crate::target::{One, Target, all, given_for, open, partitions_of};
 use crate::{DONE, FAILED, Output};
 
 /// Show all queues that were used, and what is in them
@@ -83,7 +83,10 @@ impl Counts {
         let listed = all(&client).await?;
         let mut queues = Vec::new();
         for name in &self.queues {
-            let partitions = self.partitions.map_or_else(|| partitions_of(name, &listed), Ok)?;
+            let partitions = match self.partitions {
+                Some(given) => given_for(&client, name, given, &listed).await?,
+                None => partitions_of(name, &listed)?,
+            };
             open(&client, name, partitions)?; // a wrong name is a wrong command line
             queues.push((name.clone(), partitions));
         }

@@ -1,5 +1,6 @@
 //! The signals that end a command, which it hears of to end well.
 
+use std::future::pending;
 use std::sync::{Mutex, PoisonError};
 
 use duly::{Error, ErrorKind};
@@ -13,7 +14,7 @@ use crate::{DONE, INTERRUPTED};
 pub(crate) enum End {
     /// Ctrl-C.
     Interrupted,
-    /// SIGTERM.
+    /// SIGTERM, or SIGHUP: a terminal that goes away sends it, or the end of an `ssh`.
     Terminated,
 }
 
@@ -32,6 +33,8 @@ impl End {
 pub(crate) struct Ends {
     interrupted: Heard,
     terminated: Heard,
+    /// Nothing where it is ignored, as `nohup` has it.
+    hung_up: Option<Heard>,
 }
 
 impl Ends {
@@ -40,14 +43,24 @@ impl Ends {
             Heard::of(kind)
                 .map_err(|error| Error::new(ErrorKind::Internal, format!("signals cannot be heard of: {error}")))
         };
-        Ok(Self { interrupted: hear(SignalKind::interrupt())?, terminated: hear(SignalKind::terminate())? })
+        let is_ignored = now(libc::SIGHUP).sa_sigaction == libc::SIG_IGN;
+        let hung_up = if is_ignored { None } else { Some(hear(SignalKind::hangup())?) };
+        let (interrupted, terminated) = (hear(SignalKind::interrupt())?, hear(SignalKind::terminate())?);
+        Ok(Self { interrupted, terminated, hung_up })
     }
 
     /// Ready at the first of them.
     pub(crate) async fn come(&mut self) -> End {
+        let hung_up = async {
+            match &mut self.hung_up {
+                Some(heard) => _ = heard.signal.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupted.signal.recv() => End::Interrupted,
             _ = self.terminated.signal.recv() => End::Terminated,
+            () = hung_up => End::Terminated,
         }
     }
 }

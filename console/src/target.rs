@@ -1,7 +1,7 @@
 //! Which server, and which queue there.
 
 use clap::Args;
-use duly::{Client, ClientBuilder, Error, MAX_QUEUES, Queue, QueueInfo};
+use duly::{Client, ClientBuilder, Error, ErrorKind, MAX_QUEUES, Queue, QueueInfo};
 
 use crate::invalid;
 
@@ -48,19 +48,25 @@ pub(crate) struct One {
 impl One {
     pub(crate) async fn open(&self) -> Result<Queue, Error> {
         let client = self.target.client()?;
-        let partitions = match self.partitions {
-            Some(partitions) => partitions,
-            None => partitions_of(&self.queue, &all(&client).await?)?,
+        let partitions = match (self.partitions, all(&client).await) {
+            (None, listed) => partitions_of(&self.queue, &listed?)?,
+            (Some(given), Ok(listed)) => given_for(&client, &self.queue, given, &listed).await?,
+            // Who may not read the list must know.
+            (Some(given), Err(error)) if error.kind() == ErrorKind::PermissionDenied => given,
+            (Some(_), Err(error)) => return Err(error),
         };
         open(&client, &self.queue, partitions)
     }
 
-    /// With whether it is on the list of queues.
+    /// With whether it is on the list of queues. Of two of one name the other one may be gone.
     pub(crate) async fn open_listed(&self) -> Result<(Queue, bool), Error> {
         let client = self.target.client()?;
         let listed = all(&client).await?;
         let partitions = self.partitions.map_or_else(|| partitions_of(&self.queue, &listed), Ok)?;
         let is_it = |queue: &QueueInfo| queue.name == self.queue && (queue.partitions == 0) == (partitions == 0);
+        if let Some(other) = listed.iter().find(|queue| is_it(queue) && queue.partitions != partitions) {
+            return Err(not_so_many(other, partitions));
+        }
         Ok((open(&client, &self.queue, partitions)?, listed.iter().any(is_it)))
     }
 }
@@ -118,6 +124,32 @@ pub(crate) async fn all(client: &Client) -> Result<Vec<QueueInfo>, Error> {
             None => return Ok(queues),
         }
     }
+}
+
+/// The number that was given, if the list has the queue with it, or not at all. One beside it of the same name, which is not listed but has
+/// keys, may be meant too.
+///
+/// Errors: `InvalidArgument` if the list says another one.
+pub(crate) async fn given_for(client: &Client, name: &str, given: u16, listed: &[QueueInfo]) -> Result<u16, Error> {
+    let mut same = listed.iter().filter(|queue| queue.name == name);
+    let Some(first) = same.clone().next() else { return Ok(given) };
+    if same.clone().any(|queue| queue.partitions == given) {
+        return Ok(given);
+    }
+    let of_kind = same.find(|queue| (queue.partitions == 0) == (given == 0));
+    let is_there = of_kind.is_none() && open(client, name, given)?.memory().await.is_ok_and(|bytes| bytes > 0);
+    if is_there { Ok(given) } else { Err(not_so_many(of_kind.unwrap_or(first), given)) }
+}
+
+/// Jobs in the parts of another number would be in no part of this one.
+fn not_so_many(listed: &QueueInfo, given: u16) -> Error {
+    let (name, right) = (&listed.name, listed.partitions);
+    let has = match right {
+        0 => "no partitions".to_owned(),
+        1 => "1 partition".to_owned(),
+        _ => format!("{right} partitions"),
+    };
+    invalid(format!("the queue {name} has {has}, not {given}: say `--partitions {right}`, or leave it out"))
 }
 
 /// What the list says of the queue of this name; 0 for one that has no partitions, or is not on the list.

@@ -112,6 +112,8 @@ pub use bridge::{Bridge, BridgeReport, GivenBack, LaneReport, OldQueue, OldState
 pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
 pub use format::record::{CameBack, Record};
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
+#[doc(hidden)]
+pub use operate::Extent;
 pub use operate::{
     AuditOptions, AuditReport, Cancelled, Counts, DEFAULT_RATES_WITHIN, FailureGroup, FailureGroups, Filter, Finding,
     Found, Invariant, JobView, Limits, MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LIMITED_NAMES, MAX_QUEUES, Matching,

@@ -1,6 +1,7 @@
 //! The verbs of operators and producers for jobs that are in a queue.
 
 mod audit;
+mod extent;
 mod failure_groups;
 mod inspect;
 mod limits;
@@ -13,6 +14,7 @@ mod server;
 mod wait_result;
 
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
+pub use extent::Extent;
 pub use failure_groups::{FailureGroup, FailureGroups, MAX_FAILURE_GROUPS};
 pub use inspect::{Counts, Found, JobView};
 #[cfg(any(test, fuzzing))]
@@ -355,10 +357,15 @@ impl Part {
 
     async fn requeue_all(&self) -> Result<u64, Error> {
         let start = self.counts_now("requeue_all").await?;
+        self.requeue_some(u64::try_from(start.failed).unwrap_or(0), start.now).await
+    }
+
+    /// At most so many jobs that had failed by then.
+    async fn requeue_some(&self, most: u64, by: i64) -> Result<u64, Error> {
         let (mut requeued, mut stayed) = (0, 0);
-        let mut left = usize::try_from(start.failed).unwrap_or(0);
+        let mut left = usize::try_from(most).unwrap_or(usize::MAX);
         while left > 0 {
-            let page = self.failed_page(stayed, left.min(ROUND), start.now).await?;
+            let page = self.failed_page(stayed, left.min(ROUND), by).await?;
             if page.is_empty() {
                 break;
             }
@@ -372,9 +379,14 @@ impl Part {
 
     async fn purge(&self, state: State, operation: &'static str) -> Result<u64, Error> {
         let there = self.counts().await.map_err(|error| error.during(operation))?.of(state);
+        self.purge_some(state, there, operation).await
+    }
+
+    /// At most so many jobs.
+    async fn purge_some(&self, state: State, most: u64, operation: &'static str) -> Result<u64, Error> {
         let mut removed = 0;
-        while removed < there {
-            let cap = ROUND.min(usize::try_from(there - removed).unwrap_or(ROUND));
+        while removed < most {
+            let cap = ROUND.min(usize::try_from(most - removed).unwrap_or(ROUND));
             let purge = Purge { state: state.as_str(), cap };
             let purged = self.run(purge.with([]).during(operation)).await?;
             removed += purged.removed;

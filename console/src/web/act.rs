@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use duly::{Client, Error, ErrorKind, Millis, Queue, Requeued, State, When};
+use duly::{Client, Error, ErrorKind, Extent, Millis, Queue, Requeued, State, When};
 use hyper::StatusCode;
 use maud::html;
 
@@ -82,8 +82,12 @@ struct Question {
     text: String,
     /// What it means; without jobs, what to do then.
     more: String,
-    /// Of jobs that match: what the form holds of them, and how many were looked at if that are not all.
-    of_matching: Option<(String, Option<u64>)>,
+    /// What the form holds of them.
+    asked: String,
+    /// Of jobs that match?
+    of_matching: bool,
+    /// How many of them were looked at, if that are not all.
+    looked_at: Option<u64>,
     /// The page for those who say no.
     back: String,
 }
@@ -164,19 +168,19 @@ impl Act {
         }
         let (words, query) = (view.words, view.query);
         let named = Named::asked(view.client, query, words).await?;
-        let Some(Question { count, text, more, of_matching, back }) = self.question(view, &named).await? else {
+        let Some(Question { count, text, more, asked: about, of_matching, looked_at, back }) =
+            self.question(view, &named).await?
+        else {
             return Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, ""));
         };
         let asked = ["id", "name", "state", "from"].map(|name| (name, query.get(name)));
         let of_filter = matches::given(query).into_iter().filter(|(name, _)| *name != "name").collect::<Vec<_>>();
-        let secret = of_matching.as_ref().map_or("", |(secret, _)| secret);
-        let fields = [&named.fields()[..], &asked[..], &of_filter, &[("asked", secret)]].concat();
-        let looked_at = of_matching.as_ref().and_then(|(_, looked_at)| *looked_at);
+        let fields = [&named.fields()[..], &asked[..], &of_filter, &[("asked", &*about)]].concat();
         let class = if self.destroys() { "danger" } else { "primary" };
         let body = html! {
             section.ask {
                 h1 { (shown(&text)) }
-                @if of_matching.is_some() { (matches::described(query, words)) }
+                @if of_matching { (matches::described(query, words)) }
                 @if let Some(looked_at) = looked_at && count > 0 { p { (fill(words.asked_some, &[&number(looked_at)])) } }
                 @if self == Self::Cancel { p.name { (shown(query.get("id"))) } }
                 p { (more) }
@@ -194,16 +198,19 @@ impl Act {
         let (words, query, queue) = (view.words, view.query, named.open(view.client)?);
         let state = state_of(query.get("state")).unwrap_or(State::Failed);
         let of_queue = named.link("/queue", &[("state", state.as_str())]);
-        let asked = |count, text, more: &str, back| {
+        let asked = |count, asked: String, text, more: &str, back| {
             let more = if count == 0 { words.none_left } else { more }.to_owned();
-            Ok(Some(Question { count, text, more, of_matching: None, back }))
+            Ok(Some(Question { count, text, more, asked, of_matching: false, looked_at: None, back }))
         };
         match self {
-            Self::Cancel => asked(1, words.ask_cancel.to_owned(), words.ask_cancel_more, named.job(query.get("id"))),
+            Self::Cancel => {
+                let back = named.job(query.get("id"));
+                asked(1, String::new(), words.ask_cancel.to_owned(), words.ask_cancel_more, back)
+            }
             Self::RequeueAll => {
-                let count = queue.counts().await?.failed;
-                let question = fill(words.ask_requeue_all, &[&number(count), &named.name]);
-                asked(count, question, words.ask_requeue_all_more, of_queue)
+                let extent = queue.extent(State::Failed).await?;
+                let question = fill(words.ask_requeue_all, &[&number(extent.jobs()), &named.name]);
+                asked(extent.jobs(), extent.to_text(), question, words.ask_requeue_all_more, of_queue)
             }
             Self::RequeueMatching if state != State::Failed => Ok(None),
             Self::RequeueMatching | Self::CancelMatching => {
@@ -227,19 +234,19 @@ impl Act {
                     0 => String::new(),
                     _ => view.asked.note(about(self, named, state, query), found).unwrap_or_default(),
                 };
-                let (of_matching, back) = (Some((secret, looked_at)), matching_page(query, named, state));
-                Ok(Some(Question { count, text, more, of_matching, back }))
+                let back = matching_page(query, named, state);
+                Ok(Some(Question { count, text, more, asked: secret, of_matching: true, looked_at, back }))
             }
             Self::Purge => {
-                let count = queue.counts().await?.of(state);
+                let extent = queue.extent(state).await?;
                 let of_state = state_name(state, words).to_lowercase();
-                let question = fill(words.ask_purge, &[&number(count), &named.name, &of_state]);
-                asked(count, question, words.ask_purge_more, of_queue)
+                let question = fill(words.ask_purge, &[&number(extent.jobs()), &named.name, &of_state]);
+                asked(extent.jobs(), extent.to_text(), question, words.ask_purge_more, of_queue)
             }
             Self::ScheduleRemove => {
                 let name = query.get("name");
                 let back = named.link("/schedule", &[("name", name)]);
-                asked(1, fill(words.ask_remove, &[&name]), words.ask_remove_more, back)
+                asked(1, String::new(), fill(words.ask_remove, &[&name]), words.ask_remove_more, back)
             }
             _ => Ok(None),
         }
@@ -304,15 +311,38 @@ impl Subject<'_> {
     }
 
     async fn requeue_all(self) -> Result<Done, Failure> {
-        let failed = self.queue.counts().await?.failed;
-        let requeued = if failed == 0 { 0 } else { self.queue.requeue_all().await? };
-        let left = failed.saturating_sub(requeued);
+        let asked = self.extent(State::Failed)?;
+        let requeued = self.queue.requeue_extent(&asked).await?;
+        let failed = self.queue.counts().await.map(|counts| counts.failed);
+        let left = asked.jobs().saturating_sub(requeued);
         let notice = match left {
-            _ if failed == 0 => self.words.done_requeue_none.to_owned(),
+            // Somebody else was first, with all of them.
+            1.. if requeued == 0 && failed.as_ref().is_ok_and(|failed| *failed == 0) => {
+                self.words.done_requeue_none.to_owned()
+            }
             0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
+<<<<<<< HEAD
         Ok(Done::new(notice, self.to_queue()))
+=======
+        let came = failed.map_or(0, |failed| failed.saturating_sub(left));
+        Ok(Self::done(self.with_what_came(notice, came), self.to_queue()))
+    }
+
+    /// How many jobs the question was about.
+    fn extent(&self, state: State) -> Result<Extent, Page> {
+        let words = self.words;
+        let unknown = || Page::refusal(StatusCode::CONFLICT, words.asked_long_ago, words.asked_long_ago_more);
+        Extent::parse(state, self.form.get("asked")).ok_or_else(unknown)
+    }
+
+    fn with_what_came(&self, notice: String, came: u64) -> String {
+        match came {
+            0 => notice,
+            _ => format!("{notice} {}", fill(self.words.done_came, &[&number(came)])),
+        }
+>>>>>>> 6194ae0e0395cf242fbc9ac5883ea8dc7f11116c
     }
 
     async fn act_on_matching(self, act: Act) -> Result<Done, Failure> {
@@ -357,12 +387,17 @@ impl Subject<'_> {
         let words = self.words;
         let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
-        let removed = self.queue.purge(state).await?;
+        let removed = self.queue.purge_extent(&self.extent(state)?).await?;
+        let came = self.queue.counts().await.map_or(0, |counts| counts.of(state));
         let notice = match removed {
             0 => words.done_purge_none.to_owned(),
             _ => fill(words.done_purge, &[&number(removed)]),
         };
+<<<<<<< HEAD
         Ok(Done::new(notice, self.to_queue()))
+=======
+        Ok(Self::done(self.with_what_came(notice, came), self.to_queue()))
+>>>>>>> 6194ae0e0395cf242fbc9ac5883ea8dc7f11116c
     }
 
     async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {

@@ -185,6 +185,7 @@ words! {
     ask_requeue_all: "Run all {} failed jobs of {} again?", "重新执行 {1} 的全部 {0} 个失败任务？";
     ask_requeue_all_more: "Their failures are forgotten, and they are ready at once.", "失败次数清零，并立即就绪。";
     ask_purge: "Remove all {0} {2} jobs of {1}?", "删除 {1} 中全部 {0} 个{2}任务？";
+<<<<<<< HEAD
     ask_purge_more: "This cannot be undone. Jobs that come into this state meanwhile are removed, too.", "此操作不可撤销。期间进入该状态的任务也会被删除。";
     delete_queue: "Delete the queue", "删除队列";
     ask_delete: "Delete the queue {}?", "删除队列 {}？";
@@ -196,6 +197,9 @@ words! {
     ask_again: "Ask again", "重新询问";
     deleted_before: "Somebody else has deleted it meanwhile.", "它已被他人删除。";
     done_delete: "The queue {} is deleted. It had {} jobs.", "队列 {} 已删除，原有 {} 个任务。";
+=======
+    ask_purge_more: "This cannot be undone. No more jobs than these are removed, the oldest ones first.", "此操作不可撤销。最多删除这些数量的任务，先删最早的。";
+>>>>>>> 6194ae0e0395cf242fbc9ac5883ea8dc7f11116c
     ask_remove: "Remove the schedule {}?", "删除定时任务 {}？";
     ask_remove_more: "It fires no more. Jobs that it has pushed stay.", "不再触发。已推入的任务保留。";
     none_left: "There is none any more.", "已经没有了。";
@@ -207,6 +211,7 @@ words! {
     done_requeue_none: "No job is ready again: none is in failed any more. They were run again or removed since the question.", "没有任务重新就绪：失败中已没有任务。提问之后它们已重新执行或被删除。";
     done_requeue_some: "{} jobs are ready again; {} stay in failed, as other jobs have their keys or somebody else was first.", "{} 个任务已重新就绪；{} 个留在失败中：键被其他任务占用，或已被他人处理。";
     done_purge: "{} jobs are removed.", "已删除 {} 个任务。";
+    done_came: "Jobs that came into this state since the question, and stay: {}.", "提问之后进入该状态并保留的任务：{} 个。";
     done_purge_none: "No job is removed: none is in this state any more. They have left it or were removed since the question.", "没有删除任务：该状态已没有任务。提问之后它们已离开该状态或被删除。";
     done_pause: "The queue is paused: no more of its jobs are handed out.", "队列已暂停：不再分发任务。";
     done_resume: "The queue hands out jobs again.", "队列已恢复分发任务。";
