@@ -323,11 +323,8 @@ impl Subject<'_> {
             0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
-<<<<<<< HEAD
-        Ok(Done::new(notice, self.to_queue()))
-=======
         let came = failed.map_or(0, |failed| failed.saturating_sub(left));
-        Ok(Self::done(self.with_what_came(notice, came), self.to_queue()))
+        Ok(Done::new(self.with_what_came(notice, came), self.to_queue()))
     }
 
     /// How many jobs the question was about.
@@ -342,7 +339,6 @@ impl Subject<'_> {
             0 => notice,
             _ => format!("{notice} {}", fill(self.words.done_came, &[&number(came)])),
         }
->>>>>>> 6194ae0e0395cf242fbc9ac5883ea8dc7f11116c
     }
 
     async fn act_on_matching(self, act: Act) -> Result<Done, Failure> {
@@ -393,11 +389,7 @@ impl Subject<'_> {
             0 => words.done_purge_none.to_owned(),
             _ => fill(words.done_purge, &[&number(removed)]),
         };
-<<<<<<< HEAD
-        Ok(Done::new(notice, self.to_queue()))
-=======
-        Ok(Self::done(self.with_what_came(notice, came), self.to_queue()))
->>>>>>> 6194ae0e0395cf242fbc9ac5883ea8dc7f11116c
+        Ok(Done::new(self.with_what_came(notice, came), self.to_queue()))
     }
 
     async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {

@@ -185,8 +185,7 @@ words! {
     ask_requeue_all: "Run all {} failed jobs of {} again?", "重新执行 {1} 的全部 {0} 个失败任务？";
     ask_requeue_all_more: "Their failures are forgotten, and they are ready at once.", "失败次数清零，并立即就绪。";
     ask_purge: "Remove all {0} {2} jobs of {1}?", "删除 {1} 中全部 {0} 个{2}任务？";
-<<<<<<< HEAD
-    ask_purge_more: "This cannot be undone. Jobs that come into this state meanwhile are removed, too.", "此操作不可撤销。期间进入该状态的任务也会被删除。";
+    ask_purge_more: "This cannot be undone. No more jobs than these are removed, the oldest ones first.", "此操作不可撤销。最多删除这些数量的任务，先删最早的。";
     delete_queue: "Delete the queue", "删除队列";
     ask_delete: "Delete the queue {}?", "删除队列 {}？";
     ask_delete_empty: "It has no jobs. Its limits and totals are deleted with it.", "它没有任务。其限制和累计数会一并删除。";
@@ -197,9 +196,6 @@ words! {
     ask_again: "Ask again", "重新询问";
     deleted_before: "Somebody else has deleted it meanwhile.", "它已被他人删除。";
     done_delete: "The queue {} is deleted. It had {} jobs.", "队列 {} 已删除，原有 {} 个任务。";
-=======
-    ask_purge_more: "This cannot be undone. No more jobs than these are removed, the oldest ones first.", "此操作不可撤销。最多删除这些数量的任务，先删最早的。";
->>>>>>> 6194ae0e0395cf242fbc9ac5883ea8dc7f11116c
     ask_remove: "Remove the schedule {}?", "删除定时任务 {}？";
     ask_remove_more: "It fires no more. Jobs that it has pushed stay.", "不再触发。已推入的任务保留。";
     none_left: "There is none any more.", "已经没有了。";
