@@ -133,7 +133,7 @@ impl Queue {
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
     /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs. Where ready
-    /// jobs were cancelled, 5,000 entries that no longer count are passed by in a call, and beyond 5,000 entries `offset` counts
+    /// jobs were cancelled, 2,000 entries that no longer count are passed by in a call, and beyond 2,000 entries `offset` counts
     /// them, too. A partitioned queue is shown part after
     /// part.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
