@@ -150,6 +150,24 @@ async fn a_job_that_came_again_behind_very_many_cancelled_ones_is_shown_once() {
     assert!(is_clean(&queue).await);
 }
 
+/// Sixteen letters and digits are not always an id that was made with a time.
+#[tokio::test]
+async fn a_job_whose_id_only_looks_like_one_of_dulys_has_no_age_by_it() {
+    let mut server = Server::start();
+    let queue = queue_of(&server);
+    let made = queue.push(NewJob::new(&1).unwrap()).await.unwrap().id().to_owned();
+    for record in ["no record", "{\"data\":1}"] {
+        for (id, is_known) in [("0000000000000042", false), ("zzzzzzzzzzzzzzzz", false), (made.as_str(), true)] {
+            server.command(&["DEL", "duly:{orders}:ready:5", "duly:{orders}:jobs"]);
+            server.command(&["RPUSH", "duly:{orders}:ready:5", id]);
+            server.command(&["HSET", "duly:{orders}:jobs", id, record]);
+            let age = queue.counts().await.unwrap().oldest_ready_age;
+            assert_eq!(age.is_some(), is_known, "{id} {record}: {age:?}");
+            assert!(age.is_none_or(|age| age < crate::Millis::from_secs(60)), "{id} {record}: {age:?}");
+        }
+    }
+}
+
 /// Each read is deep in the list, and holds the server up.
 #[tokio::test]
 async fn a_page_of_one_job_passes_many_cancelled_ones_by_with_few_reads() {
