@@ -234,7 +234,7 @@ async fn no_ready_job_is_missed_while_others_are_taken_and_pushed() {
 #[tokio::test]
 async fn no_ready_job_is_missed_while_delayed_ones_replace_others() {
     let server = Server::start();
-    for (round, (replaced, pushed)) in [(0, 0), (1, 0), (30, 0), (1, 7), (9, 2)].into_iter().enumerate() {
+    for (round, (replaced, pushed)) in [(0, 0), (1, 0), (30, 0), (150, 0), (1, 7), (9, 2)].into_iter().enumerate() {
         let queue = queue_of(&server, &format!("orders{round}"));
         queue.push_many((0..3000).map(|n| job(n).id(n.to_string())), |_| ()).await.unwrap();
         // They are pushed before a page, and replaced behind it.
@@ -247,7 +247,7 @@ async fn no_ready_job_is_missed_while_delayed_ones_replace_others() {
                 waiting.extend(number..number + replaced);
                 queue.push_many(waiting.iter().map(|&n| push(n)), |_| ()).await.unwrap();
             } else {
-                queue.push_many(waiting.drain(..).map(|n| push(n).delay(hours(1))), |_| ()).await.unwrap();
+                queue.push_many(waiting.drain(..).rev().map(|n| push(n).delay(hours(1))), |_| ()).await.unwrap();
             }
             queue.push_many((0..pushed).map(job), |_| ()).await.unwrap();
         })
