@@ -12,7 +12,6 @@ local waiting = redis.call('ZCARD', parked) - tonumber(stale_entries or 0)
 local some_stale = tonumber(stale_entries or 0) > 0
 -- The first entry that counts, as far as that is looked for.
 local function first_of(list, level, length)
-  -- without: each look at a queue without cancelled jobs asks a hundred times whether an entry counts
   if not some_stale then return redis.call('LINDEX', list, 0) end
   local at, passed = 0, {}
   while at < length and at < 5000 do

@@ -2,10 +2,10 @@
 -- Moves:   nothing.
 -- Replies: {how many were looked at if the records are too large for more, else 0, where to go on or '', id, score or '', record,
 --          came back, id, ...}; a ready entry that no longer counts is left out. Where to go on (`<level or p>;<index>;<offset>`) is
---          given when 5,000 entries of ready lists were passed by, and to who passes it. Behind that a job may be shown where an
+--          given when 2,000 entries of ready lists were passed by, and to who passes it. Behind that a job may be shown where an
 --          earlier entry of it is, and once more where it is.
 -- Cost:    O(offset + limit) for ready, O(log n + limit) else; at most 1,000 jobs, or 4 MiB of records. While a ready list has
---          entries that no longer count, `offset` counts jobs as far as 5,000 entries go, and entries behind them.
+--          entries that no longer count, `offset` counts jobs as far as 2,000 entries go, and entries behind them.
 --- include: job/routing, job/delayed_member, job/state_of
 local reply = { 0, '' }
 local left, bytes = limit, 0
@@ -28,7 +28,7 @@ end
 if state == 'ready' then
   -- A stale entry is the first of its id in its list, so its level's list is walked from the head when there are any.
   local some_stale = redis.call('HLEN', stale) > 0
-  local walk = 5000
+  local walk = 2000
   local from, index, skip = string.match(cursor, '^(.);(%d+);(%d+)$')
   skip = tonumber(skip or offset)
   local function go_on(where, at) reply[2] = string.format('%s;%.0f;%.0f', where, at, skip) end
@@ -58,12 +58,21 @@ if state == 'ready' then
         at = at + jump
         skip = skip - jump
       end
-      local entries = redis.call('LRANGE', list, at, at + math.min(skip + left, 1000) - 1)
+      -- with `at + math.min(skip + left, 1000) - 1)` for `at + math.min(math.max(skip + left, some_stale and 100 or 1), 1000) - 1)`: a page of one job reads cancelled ones one by one
+      local entries = redis.call('LRANGE', list, at, at + math.min(math.max(skip + left, some_stale and 100 or 1), 1000) - 1)
+      local stale_counts = {}
+      if some_stale and #entries > 0 then
+        local fields = {}
+        for k, id in ipairs(entries) do fields[k] = level .. ':' .. id end
+        stale_counts = redis.call('HMGET', stale, unpack(fields))
+      end
       local first = at
       at = at + math.max(1, #entries)
       walk = walk - #entries
       for k, id in ipairs(entries) do
-        local stale_count = some_stale and tonumber(redis.call('HGET', stale, level .. ':' .. id) or 0) or 0
+        -- without: a page of one job shows all of a chunk
+        if left <= 0 then break end
+        local stale_count = tonumber(stale_counts[k] or 0)
         -- with `if false then`: a page shows a cancelled entry as a job
         if (skipped[id] or 0) < stale_count and (not from or is_elsewhere(id, level)) then
           skipped[id] = (skipped[id] or 0) + 1

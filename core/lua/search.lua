@@ -1,8 +1,10 @@
 -- The next of the jobs in a state that match a filter, and how far it looked. Read-only.
 -- Moves:   nothing.
 -- Replies: {how many were looked at, how many entries that no longer count were passed by, how many bytes were read, where to go on or '', id, score or '', record or name, came back, id, ...};
---          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again that moves meanwhile.
--- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on.
+--          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again while jobs move.
+--          Where to go on in a ready list is `<level>;<entries at its end that were looked at>;<id of the last one>`.
+-- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on;
+--          if the list has changed at its end it looks for that place among at most 2,000 entries.
 --- include: job/routing, job/delayed_member, job/state_of
 local reply = { 0, 0, 0, '' }
 local looked, passed, left, bytes = 0, 0, limit, 0
@@ -95,17 +97,43 @@ local function search_set(set, mark, score, member)
   return true
 end
 
--- How many entries at the end of the list were looked at.
-local function search_list(level, past)
+-- How many entries at the end of the list have been looked at by now, when it were `past` and the last of them was `last`. Pushed jobs
+-- move that one away from the end, and a replaced job leaves the end (`job/leave_waiting`) and moves it nearer.
+local function past_now(list, length, level, past, last)
+  local index = length - past
+  if index >= 0 and redis.call('LINDEX', list, index) == last then return past end
+  local from = math.max(0, index)
+  -- with `{}` for `index + 1000 < 0 and {} or redis.call('LRANGE', list, from, index + 1000)`: jobs before a replaced one are in no page
+  for k, id in ipairs(index + 1000 < 0 and {} or redis.call('LRANGE', list, from, index + 1000)) do
+    if id == last then return length - from - k + 1 end
+  end
+  if index > 0 then
+    from = math.max(0, index - 1000)
+    local before = redis.call('LRANGE', list, from, index - 1)
+    for k = #before, 1, -1 do
+      if before[k] == last then
+        -- An entry that no longer counts may be an older one: then those that were pushed meanwhile are looked at once more.
+        return redis.call('HEXISTS', stale, level .. ':' .. last) == 1 and past or length - from - k + 1
+      end
+    end
+  end
+  -- It may be the one that has left the end.
+  -- with `past` for `math.max(0, past - 100)`: when the last one of a page is replaced, jobs before it are in no page
+  return math.max(0, past - 100)
+end
+
+-- How many entries at the end of the list were looked at, and the last of them if it is known.
+local function search_list(level, past, last)
   local list = ready(level)
   local length = redis.call('LLEN', list)
+  if last then past = past_now(list, length, level, past, last) end
   while past < length do
     local entries = redis.call('LRANGE', list, math.max(0, length - past - 100), length - past - 1)
     for i = #entries, 1, -1 do
       past = past + 1
       look_at(entries[i], '', level)
       if is_enough() then
-        reply[4] = level .. ';' .. string.format('%.0f', past)
+        reply[4] = level .. ';' .. string.format('%.0f', past) .. ';' .. entries[i]
         return false
       end
     end
@@ -118,10 +146,11 @@ local is_done = true
 if state == 'ready' then
   if mark ~= 'p' then
     for level in string.gmatch(passed_levels, '%d') do
-      local is_there = score == level
+      local past, last
+      if score == level then past, last = string.match(member, '^(%d+);?(.*)$') end
       -- with `(not score` for `is_done and (not score`: a search passes by what is left of a level in which its page ended
       if is_done and (not score or level >= score) then
-        is_done = search_list(level, is_there and tonumber(member) or 0)
+        is_done = search_list(level, tonumber(past or 0), last ~= '' and last or nil)
       end
     end
     score, member = nil, nil

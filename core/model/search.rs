@@ -230,6 +230,61 @@ async fn no_ready_job_is_missed_while_others_are_taken_and_pushed() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
+/// What leaves the end of a list moves all others nearer to it; which of them, and whether others come, makes no difference.
+#[tokio::test]
+async fn no_ready_job_is_missed_while_delayed_ones_replace_others() {
+    let server = Server::start();
+    for (round, (replaced, pushed)) in [(0, 0), (1, 0), (30, 0), (150, 0), (1, 7), (9, 2)].into_iter().enumerate() {
+        let queue = queue_of(&server, &format!("orders{round}"));
+        queue.push_many((0..3000).map(|n| job(n).id(n.to_string())), |_| ()).await.unwrap();
+        // They are pushed before a page, and replaced behind it.
+        let (mut number, mut waiting) = (0, Vec::new());
+        let push = |n: u64| job(n).key(format!("k{n}")).on_duplicate(OnDuplicate::Replace);
+        let found = searched(&queue, State::Ready, &Filter::new(), 100, async || {
+            assert!(number < 6000, "it does not end");
+            number += 100;
+            if waiting.is_empty() {
+                waiting.extend(number..number + replaced);
+                queue.push_many(waiting.iter().map(|&n| push(n)), |_| ()).await.unwrap();
+            } else {
+                queue.push_many(waiting.drain(..).rev().map(|n| push(n).delay(hours(1))), |_| ()).await.unwrap();
+            }
+            queue.push_many((0..pushed).map(job), |_| ()).await.unwrap();
+        })
+        .await;
+        let found: HashSet<_> = found.into_iter().map(|job| job.envelope.id).collect();
+        let missed: Vec<_> = (0..3000).map(|n: u64| n.to_string()).filter(|id| !found.contains(id)).collect();
+        assert!(missed.is_empty(), "{replaced} {pushed}: {missed:?}");
+    }
+}
+
+/// Those that are there when the search begins, and the last one of a page among them.
+#[tokio::test]
+async fn no_ready_job_is_missed_when_those_of_the_page_before_are_replaced() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    let push = |n: u64| job(n).key(format!("k{n}")).on_duplicate(OnDuplicate::Replace);
+    queue.push_many((0..300).map(push), |_| ()).await.unwrap();
+    let page = queue.search(State::Ready, &Filter::new(), None, 50).await.unwrap();
+    for n in 240..300 {
+        queue.push(push(n).delay(hours(1))).await.unwrap();
+    }
+    let mut found: HashSet<_> = page.jobs.into_iter().filter_map(|job| job.envelope.key).collect();
+    let mut cursor = page.cursor;
+    while let Some(at) = cursor {
+        let page = queue.search(State::Ready, &Filter::new(), Some(&at), 50).await.unwrap();
+        found.extend(page.jobs.into_iter().filter_map(|job| job.envelope.key));
+        cursor = page.cursor;
+    }
+    let missed: Vec<_> = (0..240).map(|n| format!("k{n}")).filter(|key| !found.contains(key)).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+    // Of an older version, and with an id of any bytes that is not there: `5;40` and `5;40;<;255>`.
+    for cursor in ["0-353b3430", "0-353b34303b3bff"] {
+        let page = queue.search(State::Ready, &Filter::new(), Some(cursor), 500).await.unwrap();
+        assert!(page.jobs.len() >= 200, "{}", page.jobs.len());
+    }
+}
+
 #[tokio::test]
 async fn a_job_that_has_left_a_ready_list_is_not_found_in_it() {
     let server = Server::start();

@@ -16,6 +16,12 @@ use crate::value::name;
 use crate::value::state::State;
 use crate::value::time::Millis;
 
+/// The time in an id is believed if it is not longer ago than 400 days, in milliseconds.
+const MAX_AGE_BY_ID: u64 = 400 * 24 * 3600 * 1000;
+
+/// And no later than a minute from now: clocks differ.
+const MAX_AHEAD: u64 = 60_000;
+
 /// How many jobs are where, and what comes next.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,7 +139,7 @@ impl Queue {
 
     /// One page of the jobs in a state: the next due, the next to be reserved, the next lease to end, the first to have
     /// failed come first; among the ready ones those that a limit of their name holds back come last. At most 1,000 jobs. Where ready
-    /// jobs were cancelled, 5,000 entries that no longer count are passed by in a call, and beyond 5,000 entries `offset` counts
+    /// jobs were cancelled, 2,000 entries that no longer count are passed by in a call, and beyond 2,000 entries `offset` counts
     /// them, too. A partitioned queue is shown part after
     /// part.
     pub async fn peek(&self, state: State, offset: usize, limit: usize) -> Result<Vec<JobView>, Error> {
@@ -184,7 +190,7 @@ impl Part {
         let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
         let since = |at: i64| Millis::new(u64::try_from(reply.now.saturating_sub(at)).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);
-        let oldest = reply.heads.iter().filter_map(|(id, record)| first_due(id, record)).min();
+        let oldest = reply.heads.iter().filter_map(|(id, record)| first_due(id, record, now)).min();
         Ok(Counts {
             delayed: count(reply.delayed),
             ready: count(reply.ready),
@@ -287,11 +293,18 @@ impl JobView {
     }
 }
 
-/// When it was due first, in ms since 1970. Of a job that does not say when it was pushed, or cannot be read, its id may.
-fn first_due(id: &str, record: &[u8]) -> Option<u64> {
-    let timed = decode(id, record, b"").ok().filter(|(job, _)| job.time > 0);
+/// When it was due first, in ms since 1970. Of a job that does not say when it was pushed, or cannot be read, its id may: if that is no
+/// time at which duly can have made it, such as that of `0000000000000042`, it is no id of duly's.
+fn first_due(id: &str, record: &[u8], now: u64) -> Option<u64> {
+    let made_at = id::made_at(id);
+    let is_believable =
+        |at: &Millis| (now.saturating_sub(MAX_AGE_BY_ID)..=now.saturating_add(MAX_AHEAD)).contains(&at.get());
+    let by_id = made_at.filter(is_believable);
+    // A record without a time has that of its id.
+    let is_its_own = |time: u64| time > 0 && (by_id.is_some() || made_at.is_none_or(|at| at.whole_seconds() != time));
+    let timed = decode(id, record, b"").ok().filter(|(job, _)| is_its_own(job.time));
     let due = timed.map(|(job, _)| job.time.saturating_mul(1000).saturating_add(job.delay.to_millis().get()));
-    due.or_else(|| id::made_at(id).map(Millis::get))
+    due.or_else(|| by_id.map(Millis::get))
 }
 
 /// Of a job that comes more than once, the entries before the last one no longer count.

@@ -172,7 +172,7 @@ pub struct SearchPage {
 impl Queue {
     /// The jobs of a state that match a filter, at most `limit` (1 to 1,000), from the beginning or from where another page ended
     /// ([`SearchPage::cursor`]). It changes nothing. Jobs come as [`Queue::peek`] gives them, but of the ready ones of each priority
-    /// the last comes first. A job that moves meanwhile may be in two pages, or in none.
+    /// the last comes first. While jobs move, a job may be in two pages, and one that moves itself in two or in none.
     ///
     /// For a page it looks at 10,000 jobs at most, 500 in each script call, and reads about 8 MiB of records, those that do not match
     /// counted: so a page may be empty that is not the last one.
@@ -336,7 +336,8 @@ fn of_hexadecimal(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect())
 }
 
-/// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or `<level>;<how many>` in a ready list.
+/// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or `<level>;<how many>;<id of the last>` in a
+/// ready list.
 fn is_of(within: &[u8], state: State) -> bool {
     let Some(semicolon) = within.iter().position(|&byte| byte == b';') else { return false };
     let (Ok(head), rest) = (std::str::from_utf8(&within[..semicolon]), &within[semicolon + 1..]) else { return false };
@@ -345,7 +346,9 @@ fn is_of(within: &[u8], state: State) -> bool {
         (State::Ready, Some(score)) => is_score(score),
         (State::Ready, None) => {
             let is_level = head.len() == 1 && head.as_bytes()[0].is_ascii_digit();
-            is_level && (1..=15).contains(&rest.len()) && rest.iter().all(u8::is_ascii_digit)
+            // Older versions have written no id.
+            let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
+            is_level && (1..=15).contains(&end) && rest[..end].iter().all(u8::is_ascii_digit)
         }
         (_, None) => is_score(head),
         (_, Some(_)) => false,
