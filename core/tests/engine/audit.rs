@@ -312,9 +312,10 @@ async fn jobs_that_are_pushed_and_withdrawn_meanwhile_are_no_defect_of_others() 
         while !is_over.load(Ordering::Relaxed) {
             let replaced = |job: NewJob| job.id("k").key("k").on_duplicate(OnDuplicate::Replace);
             // As long as a page may take, so that pages come between.
-            queue.push(replaced(job("ready"))).await.unwrap();
+            // Its bytes differ, or it is the same job once more.
+            queue.push(replaced(NewJob::new(&rounds).unwrap())).await.unwrap();
             tokio::time::sleep(Duration::from_micros(rounds % 7 * 300)).await;
-            queue.push(replaced(NewJob::new("later").unwrap().delay(Duration::from_secs(3600)))).await.unwrap();
+            queue.push(replaced(NewJob::new(&rounds).unwrap().delay(Duration::from_secs(3600)))).await.unwrap();
             tokio::time::sleep(Duration::from_micros(rounds % 5 * 300)).await;
             rounds += 1;
         }
