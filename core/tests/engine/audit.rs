@@ -311,12 +311,13 @@ async fn jobs_that_are_pushed_and_withdrawn_meanwhile_are_no_defect_of_others() 
         let mut rounds = 0_u64;
         while !is_over.load(Ordering::Relaxed) {
             let replaced = |job: NewJob| job.id("k").key("k").on_duplicate(OnDuplicate::Replace);
-            // As long as a page may take, so that pages come between.
-            // Its bytes differ, or it is the same job once more.
-            queue.push(replaced(NewJob::new(&rounds).unwrap())).await.unwrap();
-            tokio::time::sleep(Duration::from_micros(rounds % 7 * 300)).await;
-            queue.push(replaced(NewJob::new(&rounds).unwrap().delay(Duration::from_secs(3600)))).await.unwrap();
-            tokio::time::sleep(Duration::from_micros(rounds % 5 * 300)).await;
+            // An audit knows a job that has changed by the size of its record: a job of the same size would be the same once more.
+            let data = "x".repeat(usize::try_from(rounds % 97).unwrap());
+            let pause = |part| tokio::time::sleep(Duration::from_micros(rounds % part * 300));
+            queue.push(replaced(NewJob::new(&data).unwrap())).await.unwrap();
+            pause(7).await;
+            queue.push(replaced(NewJob::new(&data).unwrap().delay(Duration::from_secs(3600)))).await.unwrap();
+            pause(5).await;
             rounds += 1;
         }
         rounds
