@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -162,30 +165,10 @@ pub(super) fn message_of(entry: &[u8], id: &str) -> Result<Job, Unread> {
 /// Of what JSON cannot say, kombu writes an object with this field and `__value__`.
 const TYPE: &[u8] = br#""__type__""#;
 
-/// With the alphabet of RFC 4648, and its padding.
+/// With the alphabet of RFC 4648, and its padding. As Python does, it looks past bits behind the last byte.
 fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=').as_bytes();
-    if !text.len().is_multiple_of(4) || text.len() - digits.len() > 2 {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
-    for four in digits.chunks(4) {
-        let mut bits = 0_u32;
-        for &digit in four {
-            let value = match digit {
-                b'A'..=b'Z' => digit - b'A',
-                b'a'..=b'z' => digit - b'a' + 26,
-                b'0'..=b'9' => digit - b'0' + 52,
-                b'+' => 62,
-                b'/' => 63,
-                _ => return None,
-            };
-            bits = bits << 6 | u32::from(value);
-        }
-        bits <<= 6 * (4 - four.len());
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
-    }
-    Some(bytes)
+    const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    GeneralPurpose::new(&STANDARD, CONFIG).decode(text).ok()
 }
 
 #[cfg(test)]
