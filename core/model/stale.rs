@@ -139,6 +139,7 @@ async fn behind_more_cancelled_jobs_than_a_call_passes_by_a_ready_job_is_seen() 
     assert_eq!(shown(&queue, 0, 1).await, ["last"]);
     queue.push(NewJob::new("urgent").unwrap().id("urgent").priority(3)).await.unwrap();
     assert_eq!(shown(&queue, 0, 10).await, ["urgent", "last", "later"]);
+    assert_eq!(shown(&queue, 0, 2).await, ["urgent", "last"]);
     assert_eq!(queue.cancel("urgent").await.unwrap().map(|_| ()), Some(()));
     let page = queue.search(State::Ready, &Filter::new(), None, 10).await.unwrap();
     assert_eq!((page.jobs.len(), page.looked_at), (1, 1), "{page:?}");
