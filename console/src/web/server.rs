@@ -36,7 +36,7 @@ const LONGEST_HEAD: Duration = Duration::from_secs(5);
 const LONGEST_FORM: Duration = Duration::from_secs(10);
 /// How long the pages that are being answered may take when the server ends.
 const LONGEST_END: Duration = Duration::from_secs(1);
-/// How long, after that, what acts may take: containers are often killed 10 s after they are told to end.
+/// How long actions may go on after that: many containers are killed 10 s after their SIGTERM.
 const LONGEST_END_OF_ACTIONS: Duration = Duration::from_secs(5);
 
 const FORM: &str = "application/x-www-form-urlencoded";

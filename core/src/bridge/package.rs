@@ -208,8 +208,8 @@ pub(super) fn with_new_id(mut envelope: Envelope, id: &str) -> Envelope {
     envelope
 }
 
-/// How long a job has waited is told by when it was pushed and by its delay. Where nobody knows when, that counts from when it was
-/// due, or else from when it comes over.
+/// A job has waited since it was pushed, less its delay. Where nobody knows when that was, it counts from when the job was due, or else
+/// from when it comes over.
 fn note_first_due(envelope: &mut Envelope, due: Option<u64>, now: Millis) {
     if envelope.time == 0 {
         envelope.time = due.map_or(now, |due| now.min(Millis::new(due))).whole_seconds();
