@@ -1,7 +1,7 @@
 -- Mends one thing that an audit found, if the job is still exactly as the audit saw it.
 -- Moves:   by `mend`: an orphan -> ready | failed; a broken lease -> ready | failed; else only entries go or are corrected.
 -- Replies: `done`; `changed` (not touched); or `format <n>`. Right when sent twice: the second time the job has changed.
--- Cost:    O(log n), and O(1,000) where an entry of a ready list must be seen.
+-- Cost:    O(log n), and O(2,000) where an entry of a ready list must be seen, or must not be there.
 --- include: call/meta
 if refused then return refused end
 
@@ -32,7 +32,23 @@ local own_number = ARGV[first_item + 17]
 local record = redis.call('HGET', jobs, id)
 local own_level, max_retries, own_key = routing(record or '{')
 
+-- Has the job an entry that counts, at either end of its list? One that was replaced by another of the same id and size looks as it did.
+local function is_at_an_end()
+  local list, entries = ready(own_level), 0
+  local length = redis.call('LLEN', list)
+  for _, ids in ipairs({
+    redis.call('LRANGE', list, '0', 999),
+    redis.call('LRANGE', list, math.max(1000, length - 1000), '-1'),
+  }) do
+    for _, entry in ipairs(ids) do
+      if entry == id then entries = entries + 1 end
+    end
+  end
+  return entries > tonumber(redis.call('HGET', stale, own_level .. ':' .. id) or 0)
+end
+
 if mend == 'to_ready' then
+  if is_at_an_end() then return 'changed' end
   redis.call('RPUSH', ready(own_level), id)
   wake_one()
 elseif mend == 'to_failed' then
