@@ -65,6 +65,7 @@ while at <= #ARGV do
             redis.call('RPUSH', ready(entering[entry][2]), holder)
             entering[entry], entry_of[holder] = false, nil
           end
+          local entered = level
           --- include: job/remove, push/make_room
         end
         if key then redis.call('HSET', keys, key, id) end

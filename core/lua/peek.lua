@@ -31,8 +31,10 @@ if state == 'ready' then
   local walk = 2000
   local from, index, skip = string.match(cursor, '^(.);(%d+);(%d+)$')
   skip = tonumber(skip or offset)
+  -- How many entries of each job no longer count is known from the head on only.
+  local is_blind = from ~= nil
   local function go_on(where, at) reply[2] = string.format('%s;%.0f;%.0f', where, at, skip) end
-  -- How many of its entries no longer count is known from the head on only: behind that the last one counts, if any.
+  -- Then the last one counts, if any.
   local function is_elsewhere(id, level)
     local record = redis.call('HGET', jobs, id)
     if not record then return true end
@@ -53,7 +55,9 @@ if state == 'ready' then
         return reply
       end
       -- with `if skip > 0 then`: a page hides the job that came again behind its own stale entry
-      if skip > 0 and (not some_stale or walk <= 0 or from) then
+      if skip > 0 and (not some_stale or walk <= 0 or is_blind) then
+        -- without: a page hides a job whose stale entry was jumped over
+        is_blind = true
         local jump = math.min(skip, length - at)
         at = at + jump
         skip = skip - jump
@@ -74,7 +78,7 @@ if state == 'ready' then
         if left <= 0 then break end
         local stale_count = tonumber(stale_counts[k] or 0)
         -- with `if false then`: a page shows a cancelled entry as a job
-        if (skipped[id] or 0) < stale_count and (not from or is_elsewhere(id, level)) then
+        if (skipped[id] or 0) < stale_count and (not is_blind or is_elsewhere(id, level)) then
           skipped[id] = (skipped[id] or 0) + 1
           -- Records were read only where one was asked where it is.
           if bytes >= 4194304 then

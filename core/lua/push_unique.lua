@@ -38,7 +38,9 @@ for i = first_item, #ARGV, 4 do
   if holder and if_duplicate ~= 'replace' then
     line = (if_duplicate == 'keep' and 'kept ' or 'duplicate ') .. holder
   else
+    local at = due_of(ARGV[i + 2])
     if holder then
+      local entered = not at and level
       --- include: job/remove
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       -- without: a replacement opens a full server to the jobs behind it
@@ -51,7 +53,6 @@ for i = first_item, #ARGV, 4 do
     if key then redis.call('HSET', keys, key, id) end
     -- without: nobody asks for the sizes of large records
     if #record > LARGE then some_large = true end
-    local at = due_of(ARGV[i + 2])
     if at then
       redis.call('ZADD', delayed, at, delayed_member(id, level))
       earliest = math.min(at, earliest or at)

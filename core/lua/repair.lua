@@ -1,11 +1,13 @@
--- Mends one thing that an audit found, if the job is still exactly as the audit saw it.
+-- Mends what an audit found: one thing of each of these jobs, if the job is still exactly as the audit saw it, or of the queue (`whole`).
 -- Moves:   by `mend`: an orphan -> ready | failed; a broken lease -> ready | failed; else only entries go or are corrected.
--- Replies: `done`; `changed` (not touched); or `format <n>`. Right when sent twice: the second time the job has changed.
--- Cost:    O(log n), and O(2,000) where an entry of a ready list must be seen, or must not be there.
+-- Replies: `done` or `changed` (not touched), one line a job; or `format <n>`. Right when sent twice: the second time the job has
+--          changed.
+-- Cost:    O(log n) a job, at most 250 jobs, and O(1) for each entry of all ready lists, or for each field of `stale`.
 --- include: call/meta
 if refused then return refused end
 
-if mend == 'levels' then
+--- include: audit/stale_sum
+if whole == 'levels' then
   -- ARGV: the levels in use.
   local used = ''
   for level in string.gmatch('0123456789', '%d') do
@@ -14,105 +16,97 @@ if mend == 'levels' then
   redis.call('HSET', meta, 'levels', used)
   return 'done'
 end
-if mend == 'stale_total' then
-  -- ARGV: what `meta` said, by how much to change it.
-  if (noted_stale or '0') ~= ARGV[first_item] then return 'changed' end
-  redis.call('HINCRBY', meta, 'stale_entries', ARGV[first_item + 1])
+if whole == 'stale_total' then
+  local sum = string.format('%.0f', stale_sum())
+  if (noted_stale or '0') == sum then return 'changed' end
+  redis.call('HSET', meta, 'stale_entries', sum)
   return 'done'
 end
 
---- include: call/clock, job/routing, job/delayed_member, audit/examine_one, back/note, failed/set, failed/note_unheard, wake/one, wake/at
--- ARGV: id, member of `delayed`, key, what the audit saw (15 texts), level, amount, distance from the list's end.
-local id, member, key = ARGV[first_item], ARGV[first_item + 1], ARGV[first_item + 2]
-for at, seen in ipairs(examine_one(id, member, key)) do
-  if seen ~= ARGV[first_item + 2 + at] then return 'changed' end
-end
-local level, amount = ARGV[first_item + 18], ARGV[first_item + 19]
-local own_number = ARGV[first_item + 17]
-local record = redis.call('HGET', jobs, id)
-local own_level, max_retries, own_key = routing(record or '{')
+--- include: call/clock, job/routing, job/delayed_member, audit/examine_one, audit/entries_of, back/note, failed/set, failed/note_unheard, wake/one, wake/at
+-- ARGV: (id, member of `delayed`, key, what to do, level, amount, what the audit saw (16 texts)) each.
+local WIDTH = 22
+local ids, outcomes = {}, {}
+for at = first_item, #ARGV, WIDTH do ids[#ids + 1] = ARGV[at] end
+-- One walk for all: they are jobs of different ids.
+local entries = entries_of(ids)
 
--- Has the job an entry that counts, at either end of its list? One that was replaced by another of the same id and size looks as it did.
-local function is_at_an_end()
-  local list, entries = ready(own_level), 0
-  local length = redis.call('LLEN', list)
-  for _, ids in ipairs({
-    redis.call('LRANGE', list, '0', 999),
-    redis.call('LRANGE', list, math.max(1000, length - 1000), '-1'),
-  }) do
-    for _, entry in ipairs(ids) do
-      if entry == id then entries = entries + 1 end
-    end
+local function is_unchanged(at)
+  local id = ARGV[at]
+  local seen = examine_one(id, ARGV[at + 1], ARGV[at + 2])
+  seen[#seen + 1] = entries[id]
+  for k, text in ipairs(seen) do
+    if text ~= ARGV[at + 5 + k] then return false end
   end
-  return entries > tonumber(redis.call('HGET', stale, own_level .. ':' .. id) or 0)
+  return true
 end
 
-if mend == 'to_ready' then
-  if is_at_an_end() then return 'changed' end
-  redis.call('RPUSH', ready(own_level), id)
-  wake_one()
-elseif mend == 'to_failed' then
-  note_return(id, 1, 'undecodable record')
-  enter_failed(id, own_key)
-  note_unheard(id)
-elseif mend == 'reclaim' then
-  redis.call('ZREM', reserved, id)
-  redis.call('HDEL', leases, id)
-  redis.call('ZREM', places, id)
-  if note_return(id, 1, 'lease broken: mended by an audit') > max_retries then
+local function repair(at)
+  local id, member, key = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  local mend, level, amount = ARGV[at + 3], ARGV[at + 4], ARGV[at + 5]
+  local own_number = ARGV[at + 20]
+  local own_level, max_retries, own_key = routing(redis.call('HGET', jobs, id) or '{')
+  if mend == 'to_ready' then
+    redis.call('RPUSH', ready(own_level), id)
+    wake_one()
+  elseif mend == 'to_failed' then
+    note_return(id, 1, 'undecodable record')
     enter_failed(id, own_key)
     note_unheard(id)
-  else
+  elseif mend == 'reclaim' then
+    redis.call('ZREM', reserved, id)
+    redis.call('HDEL', leases, id)
+    redis.call('ZREM', places, id)
+    if note_return(id, 1, 'lease broken: mended by an audit') > max_retries then
+      enter_failed(id, own_key)
+      note_unheard(id)
+    else
+      redis.call('LPUSH', ready(own_level), id)
+      wake_one()
+    end
+  elseif mend == 'drop_lease' then
+    redis.call('ZREM', reserved, id)
+    redis.call('HDEL', leases, id)
+    redis.call('ZREM', places, id)
+  elseif mend == 'drop_parked' then
+    redis.call('ZREM', parked, id)
+  elseif mend == 'unpark' then
+    redis.call('ZREM', parked, id)
     redis.call('LPUSH', ready(own_level), id)
     wake_one()
+  elseif mend == 'take_place' then
+    redis.call('ZADD', places, own_number, id)
+  elseif mend == 'drop_place' then
+    redis.call('ZREM', places, id)
+    wake_one()
+  elseif mend == 'drop_delayed' then
+    redis.call('ZREM', delayed, delayed_member(id, own_level))
+  elseif mend == 'drop_member' then
+    redis.call('ZREM', delayed, member)
+  elseif mend == 'rename_delayed' then
+    local due = redis.call('ZSCORE', delayed, member)
+    redis.call('ZREM', delayed, member)
+    redis.call('ZADD', delayed, due, delayed_member(id, own_level))
+  elseif mend == 'drop_failed' then
+    redis.call('ZREM', failed, id)
+  elseif mend == 'count_stale' then
+    local field = level .. ':' .. id
+    if redis.call('HINCRBY', stale, field, amount) <= 0 then redis.call('HDEL', stale, field) end
+    redis.call('HINCRBY', meta, 'stale_entries', amount)
+  elseif mend == 'take_key' then
+    redis.call('HSET', keys, own_key, id)
+  elseif mend == 'drop_key' then
+    redis.call('HDEL', keys, key)
+  elseif mend == 'free_key' then
+    redis.call('HDEL', keys, own_key)
+  elseif mend == 'drop_note' then
+    redis.call('HDEL', returned, id)
   end
-elseif mend == 'drop_lease' then
-  redis.call('ZREM', reserved, id)
-  redis.call('HDEL', leases, id)
-  redis.call('ZREM', places, id)
-elseif mend == 'drop_parked' then
-  redis.call('ZREM', parked, id)
-elseif mend == 'unpark' then
-  redis.call('ZREM', parked, id)
-  redis.call('LPUSH', ready(own_level), id)
-  wake_one()
-elseif mend == 'take_place' then
-  redis.call('ZADD', places, own_number, id)
-elseif mend == 'drop_place' then
-  redis.call('ZREM', places, id)
-  wake_one()
-elseif mend == 'drop_delayed' then
-  redis.call('ZREM', delayed, delayed_member(id, own_level))
-elseif mend == 'drop_member' then
-  redis.call('ZREM', delayed, member)
-elseif mend == 'rename_delayed' then
-  local due = redis.call('ZSCORE', delayed, member)
-  redis.call('ZREM', delayed, member)
-  redis.call('ZADD', delayed, due, delayed_member(id, own_level))
-elseif mend == 'drop_failed' then
-  redis.call('ZREM', failed, id)
-elseif mend == 'count_stale' then
-  if not record and tonumber(amount) > 0 then
-    -- Nothing else of this job would show that its entry was taken since: see it.
-    local around = tonumber(ARGV[first_item + 20])
-    local there = false
-    for _, entry in ipairs(redis.call('LRANGE', ready(level), -around - 500, math.min(-1, -around + 500))) do
-      if entry == id then there = true end
-    end
-    if not there then return 'changed' end
-  end
-  local field = level .. ':' .. id
-  if redis.call('HINCRBY', stale, field, amount) <= 0 then redis.call('HDEL', stale, field) end
-  redis.call('HINCRBY', meta, 'stale_entries', amount)
-elseif mend == 'take_key' then
-  redis.call('HSET', keys, own_key, id)
-elseif mend == 'drop_key' then
-  redis.call('HDEL', keys, key)
-elseif mend == 'free_key' then
-  redis.call('HDEL', keys, own_key)
-elseif mend == 'drop_note' then
-  redis.call('HDEL', returned, id)
-else
-  return 'changed'
 end
-return 'done'
+
+for at = first_item, #ARGV, WIDTH do
+  local is_same = is_unchanged(at)
+  if is_same then repair(at) end
+  outcomes[#outcomes + 1] = is_same and 'done' or 'changed'
+end
+return table.concat(outcomes, '\n')

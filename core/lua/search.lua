@@ -4,7 +4,7 @@
 --          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again while jobs move.
 --          Where to go on in a ready list is `<level>;<entries at its end that were looked at>;<id of the last one>`.
 -- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on;
---          if the list has changed at its end it looks for that place among at most 2,000 entries.
+--          if jobs were pushed it looks for that place among at most 1,000 entries.
 --- include: job/routing, job/delayed_member, job/state_of
 local reply = { 0, 0, 0, '' }
 local looked, passed, left, bytes = 0, 0, limit, 0
@@ -98,28 +98,20 @@ local function search_set(set, mark, score, member)
 end
 
 -- How many entries at the end of the list have been looked at by now, when it were `past` and the last of them was `last`. Pushed jobs
--- move that one away from the end, and a replaced job leaves the end (`job/leave_waiting`) and moves it nearer.
+-- move that one away from the end, and nothing moves it nearer (`job/leave_waiting`). It is not looked for where it may have more entries
+-- than one: behind an older one, jobs would be in no page. Those that were pushed meanwhile are looked at again then.
 local function past_now(list, length, level, past, last)
   local index = length - past
-  if index >= 0 and redis.call('LINDEX', list, index) == last then return past end
-  local from = math.max(0, index)
-  -- with `{}` for `index + 1000 < 0 and {} or redis.call('LRANGE', list, from, index + 1000)`: jobs before a replaced one are in no page
-  for k, id in ipairs(index + 1000 < 0 and {} or redis.call('LRANGE', list, from, index + 1000)) do
-    if id == last then return length - from - k + 1 end
-  end
-  if index > 0 then
-    from = math.max(0, index - 1000)
+  if index <= 0 or redis.call('LINDEX', list, index) == last then return past end
+  -- with `if false then`: jobs that were looked at come once more for each that was pushed
+  if redis.call('HEXISTS', stale, level .. ':' .. last) == 0 then
+    local from = math.max(0, index - 1000)
     local before = redis.call('LRANGE', list, from, index - 1)
     for k = #before, 1, -1 do
-      if before[k] == last then
-        -- An entry that no longer counts may be an older one: then those that were pushed meanwhile are looked at once more.
-        return redis.call('HEXISTS', stale, level .. ':' .. last) == 1 and past or length - from - k + 1
-      end
+      if before[k] == last then return length - from - k + 1 end
     end
   end
-  -- It may be the one that has left the end.
-  -- with `past` for `math.max(0, past - 100)`: when the last one of a page is replaced, jobs before it are in no page
-  return math.max(0, past - 100)
+  return past
 end
 
 -- How many entries at the end of the list were looked at, and the last of them if it is known.

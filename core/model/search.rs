@@ -258,30 +258,80 @@ async fn no_ready_job_is_missed_while_delayed_ones_replace_others() {
     }
 }
 
-/// Those that are there when the search begins, and the last one of a page among them.
-#[tokio::test]
-async fn no_ready_job_is_missed_when_those_of_the_page_before_are_replaced() {
-    let server = Server::start();
-    let queue = queue_of(&server, "orders");
-    let push = |n: u64| job(n).key(format!("k{n}")).on_duplicate(OnDuplicate::Replace);
-    queue.push_many((0..300).map(push), |_| ()).await.unwrap();
-    let page = queue.search(State::Ready, &Filter::new(), None, 50).await.unwrap();
-    for n in 240..300 {
-        queue.push(push(n).delay(hours(1))).await.unwrap();
-    }
-    let mut found: HashSet<_> = page.jobs.into_iter().filter_map(|job| job.envelope.key).collect();
-    let mut cursor = page.cursor;
-    while let Some(at) = cursor {
-        let page = queue.search(State::Ready, &Filter::new(), Some(&at), 50).await.unwrap();
+/// The keys of the jobs that all pages have, with what happens between two of them.
+async fn keys_of_pages(queue: &Queue, limit: usize, mut between: impl AsyncFnMut(usize)) -> HashSet<String> {
+    let (mut found, mut cursor) = (HashSet::new(), None);
+    for page_number in 0.. {
+        assert!(page_number < 200, "it does not end");
+        let page = queue.search(State::Ready, &Filter::new(), cursor.as_deref(), limit).await.unwrap();
         found.extend(page.jobs.into_iter().filter_map(|job| job.envelope.key));
         cursor = page.cursor;
+        if cursor.is_none() {
+            break;
+        }
+        between(page_number).await;
     }
-    let missed: Vec<_> = (0..240).map(|n| format!("k{n}")).filter(|key| !found.contains(key)).collect();
-    assert!(missed.is_empty(), "{missed:?}");
-    // Of an older version, and with an id of any bytes that is not there: `5;40` and `5;40;<;255>`.
-    for cursor in ["0-353b3430", "0-353b34303b3bff"] {
+    found
+}
+
+fn replaced(n: u64) -> NewJob {
+    job(n).id(format!("j{n}")).key(format!("k{n}")).on_duplicate(OnDuplicate::Replace)
+}
+
+/// Those that are there when the search begins, and the last one of a page among them, whether it has an older entry or not.
+#[tokio::test]
+async fn no_ready_job_is_missed_when_those_of_a_page_are_replaced() {
+    let server = Server::start();
+    for (round, (jobs, limit, gone)) in
+        [(300, 50, 60), (300, 50, 1), (3000, 500, 600), (1200, 50, 130)].into_iter().enumerate()
+    {
+        for has_older in [false, true] {
+            let queue = queue_of(&server, &format!("orders{round}{has_older}"));
+            if has_older {
+                // An entry of each that no longer counts, at the head.
+                queue.push_many((0..jobs).map(replaced), |_| ()).await.unwrap();
+            }
+            queue.push_many((0..jobs).map(replaced), |_| ()).await.unwrap();
+            let first = jobs - limit as u64 - gone.min(jobs - limit as u64) / 2;
+            let withdrawn = first..(first + gone).min(jobs);
+            let found = keys_of_pages(&queue, limit, async |page_number| {
+                if page_number == 0 {
+                    let later = withdrawn.clone().rev().map(|n| replaced(n).delay(hours(1)));
+                    queue.push_many(later, |_| ()).await.unwrap();
+                }
+            });
+            let found = found.await;
+            let stayed = (0..jobs).filter(|n| !withdrawn.contains(n)).map(|n| format!("k{n}"));
+            let missed: Vec<_> = stayed.filter(|key| !found.contains(key)).collect();
+            assert!(missed.is_empty(), "{jobs} {limit} {gone} {has_older}: {missed:?}");
+        }
+    }
+}
+
+/// Workers take jobs as quickly as others come.
+#[tokio::test]
+async fn pages_of_ready_jobs_end_beside_workers_and_producers() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..120).map(replaced), |_| ()).await.unwrap();
+    let mut next = 120;
+    keys_of_pages(&queue, 50, async |_| {
+        assert_eq!(reserved(&queue, 40).await.len(), 40);
+        queue.push_many((next..next + 40).map(replaced), |_| ()).await.unwrap();
+        next += 40;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_search_goes_on_from_cursors_of_older_versions_and_of_jobs_that_are_gone() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..300).map(replaced), |_| ()).await.unwrap();
+    // `5;40`, `5;40;<;255>` and `5;400;j1`.
+    for (cursor, left) in [("0-353b3430", 260), ("0-353b34303b3bff", 260), ("0-353b3430303b6a31", 0)] {
         let page = queue.search(State::Ready, &Filter::new(), Some(cursor), 500).await.unwrap();
-        assert!(page.jobs.len() >= 200, "{}", page.jobs.len());
+        assert_eq!(page.jobs.len(), left, "{cursor}");
     }
 }
 

@@ -1,9 +1,10 @@
 //! What cancelled jobs leave in a ready list hides no other job; and no call reads more than it may.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::server::Server;
-use crate::{AuditOptions, Client, Filter, NewJob, Queue, ReserveOptions, State};
+use crate::{AuditOptions, Client, Filter, NewJob, OnDuplicate, Queue, ReserveOptions, State};
 
 fn queue_of(server: &Server) -> Queue {
     Client::builder().url(&server.url()).build().unwrap().queue("orders").unwrap()
@@ -249,4 +250,23 @@ async fn what_a_purge_and_a_reclaim_read_is_bounded_where_no_job_is_large() {
     assert_eq!(queue.reclaim().await.unwrap(), 500);
     let calls = executed(&mut server, "evalsha") - before;
     assert!(calls >= 4, "20 MB with {calls} calls");
+}
+
+/// Far behind the first job, and more entries than a call passes by.
+#[tokio::test]
+async fn a_job_whose_stale_entry_was_jumped_over_is_on_a_page() {
+    let server = Server::start();
+    let queue = queue_of(&server);
+    let push = |n: usize| NewJob::new(&n).unwrap().id(format!("j{n}")).on_duplicate(OnDuplicate::Replace);
+    queue.push_many((0..3500).map(push), |_| ()).await.unwrap();
+    queue.push(push(2600)).await.unwrap();
+    queue.push_many((3500..3700).map(push), |_| ()).await.unwrap();
+    for limit in [50, 100, 500, 1000] {
+        let mut seen = BTreeSet::new();
+        for offset in (0..3800).step_by(limit) {
+            seen.extend(shown(&queue, offset, limit).await);
+        }
+        let missed: Vec<_> = (0..3700).map(|n| format!("j{n}")).filter(|id| !seen.contains(id)).collect();
+        assert!(missed.is_empty(), "{limit}: {missed:?}");
+    }
 }

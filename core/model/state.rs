@@ -276,8 +276,8 @@ impl State {
     }
 
     /// Takes a job out of the index that it is in; in a ready list its entry stays, but no longer counts, and what no longer
-    /// counts leaves the head. `look_back`: instead, it leaves if it is among the last hundred.
-    pub(super) fn leave_state(&mut self, id: &str, level: u8, state: JobState, look_back: bool) {
+    /// counts leaves the head. `entered`: the level whose list gets an entry for it; there it leaves if it is among the last hundred.
+    pub(super) fn leave_state(&mut self, id: &str, level: u8, state: JobState, entered: Option<u8>) {
         match state {
             JobState::Delayed => {
                 self.delayed.remove(&(id.to_owned(), level));
@@ -294,12 +294,8 @@ impl State {
                 let list = self.ready.entry(level).or_default();
                 let at = list.iter().position(|entry| entry.counts && entry.id == id);
                 let at = at.expect("a job that is nowhere else is in its ready list");
-                if look_back {
-                    if at + 100 >= list.len() {
-                        list.remove(at);
-                        return;
-                    }
-                    list[at].counts = false;
+                if entered == Some(level) && at + 100 >= list.len() {
+                    list.remove(at);
                     return;
                 }
                 list[at].counts = false;
@@ -311,10 +307,10 @@ impl State {
     }
 
     /// Removes a job for good and says where it was.
-    pub(super) fn remove(&mut self, id: &str, look_back: bool) -> Option<JobState> {
+    pub(super) fn remove(&mut self, id: &str, entered: Option<u8>) -> Option<JobState> {
         let record = self.records.get(id)?.clone();
         let state = self.state_of(id);
-        self.leave_state(id, record.level, state, look_back);
+        self.leave_state(id, record.level, state, entered);
         self.records.remove(id);
         self.returned.remove(id);
         self.free_key(record.key.as_deref(), id);

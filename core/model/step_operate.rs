@@ -74,7 +74,7 @@ impl State {
                 continue;
             }
             let is_awaited = id.as_ref().and_then(|id| self.records.get(id)).is_some_and(Record::keeps_result);
-            let found = id.and_then(|id| Some((self.remove(&id, false)?, id)));
+            let found = id.and_then(|id| Some((self.remove(&id, None)?, id)));
             cancelled += usize::from(found.is_some());
             is_freed |= matches!(found, Some((JobState::Reserved, _)));
             left_failed += usize::from(matches!(found, Some((JobState::Failed, _))));
@@ -119,12 +119,12 @@ impl State {
             }
             (JobState::Ready, None) => {}
             (_, Some(at)) => {
-                self.leave_state(&id, level, state, false);
+                self.leave_state(&id, level, state, None);
                 self.delayed.insert((id.clone(), level), at);
                 self.wake_for(at);
             }
             (JobState::Delayed, None) => {
-                self.leave_state(&id, level, state, false);
+                self.leave_state(&id, level, state, None);
                 self.put_at_tail(level, &id);
                 self.wake_one();
             }

@@ -72,11 +72,12 @@ impl State {
                     IfDuplicate::Keep => line = format!("kept {holder}"),
                     IfDuplicate::Replace => {
                         // The id may be held by one job and the key by another: both go, the last is named.
+                        let mut entered = self.due_at(*due).is_none().then_some(record.level);
                         while let Some(holder) = self.holder_of(id, record.key.as_deref()) {
                             if holder != *id && self.records[&holder].keeps_result() {
                                 awaited.push(format!("awaited {holder}"));
                             }
-                            is_freed |= self.remove(&holder, true) == Some(JobState::Reserved);
+                            is_freed |= self.remove(&holder, entered.take()) == Some(JobState::Reserved);
                             line = format!("replaced {holder}");
                         }
                     }

@@ -74,7 +74,7 @@ pub(crate) fn reply(reply: &Value, seen: &mut Seen) {
     reads::<AdoptReply>(reply, "adopt", seen);
     sound(Taken::decode(reply.clone(), Order::Score), "taken", seen);
     reads::<Vec<LookReply>>(reply, "looks", seen);
-    reads::<RepairReply>(reply, "repair", seen);
+    reads::<Vec<RepairReply>>(reply, "repair", seen);
     reads::<WholeReply>(reply, "whole", seen);
     reads::<u64>(reply, "count", seen);
     sound(byte_strings(reply.clone()), "texts", seen);

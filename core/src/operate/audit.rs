@@ -1,13 +1,14 @@
 //! Checking the invariants of a queue while it is in use, and mending what is broken.
 //!
-//! An audit walks the queue in pages, so what it reads belongs to different moments and proves nothing yet. Whatever looks
-//! wrong is a suspect: it is looked at again in one atomic look, before and after its ready lists are read once more, twice
-//! over; only what is wrong each time and has not changed in between is a finding.
+//! An audit walks the queue in pages, so what it reads belongs to different moments and proves nothing. Whatever looks wrong is a
+//! suspect. Most suspects are jobs on the move: a second walk through the ready lists clears them. Of the others all is looked
+//! at in one script, with the entries that they have in the ready lists: what is wrong there is a finding. A mend makes the same
+//! look, and does nothing if anything of it has changed.
 
 mod judge;
 mod walk;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 use crate::queue::{Part, Queue};
 use crate::script::{
@@ -15,13 +16,10 @@ use crate::script::{
 };
 use crate::value::error::{Error, ErrorKind};
 use judge::{Defect, Entries, Look, Mend, Subject, judge};
-use walk::ListEntries;
 
-/// How often a suspect must be found wrong, unchanged, after the walk.
-const CONFIRMATIONS: usize = 2;
 /// `examine.lua` stops after this many bytes of records.
 const MAX_EXAMINED_BYTES: usize = 4 * 1024 * 1024;
-/// `examine.lua` takes this many ids.
+/// `examine.lua` and `repair.lua` take this many ids.
 const MAX_EXAMINED: usize = 250;
 
 /// Options of an audit.
@@ -117,7 +115,7 @@ pub struct AuditReport {
     pub entries: u64,
     /// Suspects of the walk, nearly all of them jobs that were on the move.
     pub suspects: u64,
-    /// Calls that were made, none of more than 1,000 entries or about 4 MiB.
+    /// Calls that were made. Most are short; one that looks at suspects, or mends, counts their entries in all ready lists.
     pub pages: u64,
 }
 
@@ -140,10 +138,11 @@ impl AuditReport {
 impl Queue {
     /// Checks the invariants of the queue, also while it is in use, and mends what is broken if asked to.
     ///
-    /// Read in pages; holds a few dozen bytes per ready job in memory. An orphan goes back to `ready`, or to `failed` if it
+    /// Read in pages; holds a few dozen bytes per ready job in memory. What looks wrong is looked at again in one script, 250 jobs in
+    /// a call, which walks through all ready lists: about 0.2 s for a million ready jobs. An orphan goes back to `ready`, or to `failed` if it
     /// cannot be decoded; a broken lease is reclaimed and counts as a failure; entries without a job go; a job in two
     /// states stays in the first of reserved, delayed, failed, ready; wrong counts and keys are put right. Errors: those of
-    /// the connection; `Busy` if ready jobs come faster than they can be read, thousands between two reads: nothing was mended then.
+    /// the connection.
     ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {
@@ -172,7 +171,6 @@ impl Part {
             suspects: BTreeSet::new(),
             undecodable: BTreeMap::new(),
             reported: HashSet::new(),
-            mended: HashSet::new(),
         };
         audit.run().await.map_err(self.during("audit"))?;
         Ok(audit.report)
@@ -190,37 +188,43 @@ struct Audit {
     undecodable: BTreeMap<Vec<u8>, String>,
     /// What was found already: invariant, id and detail.
     reported: HashSet<(&'static str, String, String)>,
-    /// Jobs of which something was mended.
-    mended: HashSet<Vec<u8>>,
 }
 
-/// A suspect that stayed wrong.
+/// A suspect that is wrong, as it was seen at one moment.
 struct Case {
     subject: Subject,
     look: Look,
-    entries: Entries,
-    defects: Vec<Defect>,
+    /// What is to be reported, and mended.
+    defects: VecDeque<Defect>,
 }
 
 impl Audit {
     async fn run(&mut self) -> Result<(), Error> {
         let member_levels = self.walk().await?;
         self.report.suspects = self.suspects.len() as u64;
-        let (cases, lists) = self.confirm().await?;
-        for case in cases {
-            self.close(case, &lists).await?;
-        }
+        let cases = self.prove().await?;
+        self.close(cases).await?;
         self.judge_levels(member_levels).await?;
         self.judge_stale_total().await
     }
 
-    /// Looks at subjects, each atomically.
+    /// Looks at subjects, each atomically; without the entries that they have in the ready lists.
     async fn examine(&mut self, subjects: &[Subject]) -> Result<Vec<Look>, Error> {
+        self.examine_with(subjects, 0).await
+    }
+
+    /// And with these. A call walks through all ready lists.
+    async fn examine_whole(&mut self, subjects: &[Subject]) -> Result<Vec<Look>, Error> {
+        self.examine_with(subjects, 1).await
+    }
+
+    async fn examine_with(&mut self, subjects: &[Subject], counts_entries: usize) -> Result<Vec<Look>, Error> {
         let mut looks = Vec::with_capacity(subjects.len());
         while looks.len() < subjects.len() {
             let rest = &subjects[looks.len()..];
             let batch = &rest[..rest.len().min(MAX_EXAMINED)];
-            let examine = Examine { max_bytes: MAX_EXAMINED_BYTES }.with(batch.iter().map(Subject::columns));
+            let examine =
+                Examine { max_bytes: MAX_EXAMINED_BYTES, counts_entries }.with(batch.iter().map(Subject::columns));
             let page = self.queue.run(examine.during("audit")).await?;
             self.report.pages += 1;
             if page.is_empty() {
@@ -235,32 +239,16 @@ impl Audit {
         judge(subject, look, entries, self.undecodable.get(&subject.id).map(String::as_str))
     }
 
-    /// The suspects that stay wrong, unchanged, and the lists as they were read for them last.
-    async fn confirm(&mut self) -> Result<(Vec<Case>, ListEntries), Error> {
-        let mut suspects: Vec<Subject> = std::mem::take(&mut self.suspects).into_iter().collect();
-        let mut lists = ListEntries::default();
-        let mut cases: Vec<Case> = Vec::new();
-        for round in 0..CONFIRMATIONS {
-            if suspects.is_empty() {
-                return Ok((Vec::new(), lists));
+    /// The suspects that are wrong.
+    async fn prove(&mut self) -> Result<Vec<Case>, Error> {
+        let suspects = self.still_suspect().await?;
+        let looks = self.examine_whole(&suspects).await?;
+        let mut cases = Vec::new();
+        for (subject, look) in suspects.into_iter().zip(looks) {
+            let defects: VecDeque<_> = self.judge(&subject, &look, &look.entries()).into();
+            if !defects.is_empty() {
+                cases.push(Case { subject, look, defects });
             }
-            let before = self.examine(&suspects).await?;
-            lists = self.read_lists(Some(&suspects)).await?;
-            let after = self.examine(&suspects).await?;
-            let earlier = std::mem::take(&mut cases).into_iter().map(|case| (case.subject, case.defects));
-            let earlier: BTreeMap<Subject, Vec<Defect>> = earlier.collect();
-            for ((subject, before), look) in suspects.into_iter().zip(before).zip(after) {
-                let entries = lists.of(&subject.id);
-                let mut defects = self.judge(&subject, &look, &entries);
-                if round > 0 {
-                    let known = earlier.get(&subject);
-                    defects.retain(|defect| known.is_some_and(|defects| defects.contains(defect)));
-                }
-                if before == look && !defects.is_empty() {
-                    cases.push(Case { subject, look, entries, defects });
-                }
-            }
-            suspects = cases.iter().map(|case| case.subject.clone()).collect();
         }
         // A job that is delayed under a member not its own seems to be in no state when it is looked at without the member.
         let misnamed: BTreeSet<Vec<u8>> = cases
@@ -273,73 +261,92 @@ impl Audit {
                 case.defects.retain(|defect| defect.invariant != Invariant::OneState);
             }
         }
-        Ok((cases, lists))
+        Ok(cases)
     }
 
-    /// Reports a case, and mends it: one defect after the other, each against a fresh look.
-    async fn close(&mut self, case: Case, lists: &ListEntries) -> Result<(), Error> {
-        let Case { subject, mut look, mut entries, defects } = case;
-        if self.mended.contains(&subject.id) {
-            // Another way led to this job too, and what was mended there has changed it.
-            let fresh = self.examine(std::slice::from_ref(&subject)).await?;
-            look = fresh.into_iter().next().unwrap_or(look);
+    /// Those of the suspects that look wrong also beside what another walk through the ready lists gives, and did not change meanwhile.
+    async fn still_suspect(&mut self) -> Result<Vec<Subject>, Error> {
+        let suspects: Vec<Subject> = std::mem::take(&mut self.suspects).into_iter().collect();
+        if suspects.is_empty() {
+            return Ok(suspects);
         }
-        for defect in defects {
-            let id = String::from_utf8_lossy(&subject.id).into_owned();
-            let finding = Finding { invariant: defect.invariant, id, detail: defect.detail.clone(), repaired: false };
-            // A job that was led to by its id and by its key is one suspect each.
-            if !self.reported.insert((defect.invariant.as_str(), finding.id.clone(), defect.detail.clone())) {
-                continue;
-            }
-            let mut repaired = false;
-            if let (Some(mend), true) = (defect.mend, self.options.repair) {
-                let still = self.judge(&subject, &look, &entries);
-                // What was mended before may have changed what is to be done about this one.
-                let same = still.iter().find(|one| one.detail == defect.detail).and_then(|one| one.mend);
-                if let Some(mend) = same.or_else(|| still.iter().any(|one| one.mend == Some(mend)).then_some(mend)) {
-                    repaired = self.mend(mend, &subject, &look, lists).await?;
+        let before = self.examine(&suspects).await?;
+        let lists = self.read_lists(Some(&suspects)).await?;
+        let after = self.examine(&suspects).await?;
+        let looks = before.into_iter().zip(after);
+        let still = suspects.into_iter().zip(looks).filter(|(subject, (before, after))| {
+            before == after && !self.judge(subject, after, &lists.of(&subject.id)).is_empty()
+        });
+        Ok(still.map(|(subject, _)| subject).collect())
+    }
+
+    /// Reports the cases, and mends them: of each job one defect in each round, and the next as a fresh look shows the job then.
+    async fn close(&mut self, mut cases: Vec<Case>) -> Result<(), Error> {
+        while !cases.is_empty() {
+            let (mut mends, mut touched) = (Vec::new(), HashSet::new());
+            for (number, case) in cases.iter_mut().enumerate() {
+                // Another way may have led to this job, too.
+                if !touched.contains(&case.subject.id)
+                    && let Some((finding, mend)) = self.next_mend(case)
+                {
+                    touched.insert(case.subject.id.clone());
+                    mends.push((number, finding, mend));
                 }
-                if repaired {
-                    self.mended.insert(subject.id.clone());
-                    if matches!(mend, Mend::ToReady | Mend::Reclaim | Mend::Unpark) {
-                        entries[usize::from(look.level().unwrap_or_default())] += 1;
-                    }
-                    let fresh = self.examine(std::slice::from_ref(&subject)).await?;
-                    look = fresh.into_iter().next().unwrap_or(look);
+            }
+            for batch in mends.chunks(MAX_EXAMINED) {
+                let items: Vec<_> = batch.iter().map(|&(number, _, mend)| words_of(&cases[number], mend)).collect();
+                let outcomes = self.repair("", &items).await?;
+                for ((_, finding, _), outcome) in batch.iter().zip(outcomes) {
+                    self.report.findings[*finding].repaired = outcome == RepairReply::Done;
                 }
             }
-            self.report.findings.push(Finding { repaired, ..finding });
+            cases.retain(|case| !case.defects.is_empty());
+            let subjects: Vec<_> = cases.iter().map(|case| case.subject.clone()).collect();
+            let looks = self.examine_whole(&subjects).await?;
+            cases.iter_mut().zip(looks).for_each(|(case, look)| case.look = look);
         }
         Ok(())
     }
 
-    async fn mend(&mut self, mend: Mend, subject: &Subject, look: &Look, lists: &ListEntries) -> Result<bool, Error> {
-        let (level, amount) = match mend {
-            Mend::CountStale { level, amount } => (level, amount),
-            _ => (look.level().unwrap_or_default(), 0),
-        };
-        let distance = lists.distance(level, &subject.id);
-        let words = |out: &mut ByteStrings| {
-            subject.columns().append(out);
-            look.0.iter().for_each(|seen| out.push(seen));
-            out.push_display(level);
-            out.push_display(amount);
-            out.push_display(distance);
-        };
-        self.repair(mend.as_str(), words).await
+    /// Reports the next defects of a case, up to one that is to be mended: which finding that is, and how.
+    fn next_mend(&mut self, case: &mut Case) -> Option<(usize, Mend)> {
+        while let Some(defect) = case.defects.pop_front() {
+            let id = String::from_utf8_lossy(&case.subject.id).into_owned();
+            // A job that was led to by its id and by its key is one suspect each.
+            if !self.reported.insert((defect.invariant.as_str(), id.clone(), defect.detail.clone())) {
+                continue;
+            }
+            let finding = self.report.findings.len();
+            let (invariant, detail) = (defect.invariant, defect.detail.clone());
+            self.report.findings.push(Finding { invariant, id, detail, repaired: false });
+            if !self.options.repair {
+                continue;
+            }
+            // What was mended before may have changed what is to be done about this one.
+            let still = self.judge(&case.subject, &case.look, &case.look.entries());
+            let same = still.iter().find(|one| one.detail == defect.detail).and_then(|one| one.mend);
+            let known = || defect.mend.filter(|_| still.iter().any(|one| one.mend == defect.mend));
+            if let Some(mend) = same.or_else(known) {
+                return Some((finding, mend));
+            }
+        }
+        None
     }
 
-    async fn repair(&mut self, mend: &'static str, append: impl FnOnce(&mut ByteStrings)) -> Result<bool, Error> {
+    async fn repair(&mut self, whole: &'static str, items: &[ByteStrings]) -> Result<Vec<RepairReply>, Error> {
         self.report.pages += 1;
+        self.queue.run(Repair { whole }.with(items).during("audit")).await
+    }
+
+    async fn repair_whole(&mut self, whole: &'static str, used: Levels) -> Result<bool, Error> {
         let mut words = ByteStrings::default();
-        append(&mut words);
-        let reply = self.queue.run(Repair { mend }.with([&words]).during("audit")).await?;
-        Ok(reply == RepairReply::Done)
+        words.push_display(used);
+        Ok(self.repair(whole, &[words]).await? == [RepairReply::Done])
     }
 
     async fn look_at_whole(&mut self) -> Result<WholeReply, Error> {
         self.report.pages += 1;
-        self.queue.run(ExamineWhole { max_bytes: MAX_EXAMINED_BYTES }.with([]).during("audit")).await
+        self.queue.run(ExamineWhole { max_bytes: MAX_EXAMINED_BYTES, counts_entries: 0 }.with([]).during("audit")).await
     }
 
     /// Levels only ever grow, and are written in the script that uses one first: one look at them after the use is proof.
@@ -353,39 +360,37 @@ impl Audit {
         if whole.levels.is_empty() || used.with(noted) == noted {
             return Ok(());
         }
-        let repaired = self.options.repair && self.repair("levels", |out| out.push_display(used)).await?;
+        let repaired = self.options.repair && self.repair_whole("levels", used).await?;
         let detail = format!("jobs wait in the levels {used}, but only {noted} are said to be in use");
         self.report.findings.push(Finding { invariant: Invariant::Levels, id: String::new(), detail, repaired });
         Ok(())
     }
 
     async fn judge_stale_total(&mut self) -> Result<(), Error> {
-        let whole = self.look_at_whole().await?;
-        let noted = whole.stale_noted;
-        let counted = if let Some(counted) = whole.stale_counted {
-            counted
-        } else {
-            // Too many for one look: added up over pages, while the noted total stood still.
-            let counted = self.add_up_stale().await?;
-            if self.look_at_whole().await?.stale_noted != noted {
-                return Ok(());
-            }
-            counted
-        };
+        let WholeReply { stale_noted: noted, stale_counted: counted, .. } = self.look_at_whole().await?;
         if counted == noted {
             return Ok(());
         }
-        let repaired = self.options.repair
-            && self
-                .repair("stale_total", |out| {
-                    out.push_display(noted);
-                    out.push_display(counted - noted);
-                })
-                .await?;
+        let repaired = self.options.repair && self.repair_whole("stale_total", Levels::from_bits(0)).await?;
         let detail = format!("{noted} stale entries are noted, and there are {counted}");
         self.report.findings.push(Finding { invariant: Invariant::Stale, id: String::new(), detail, repaired });
         Ok(())
     }
+}
+
+/// What `repair.lua` takes of a case.
+fn words_of(case: &Case, mend: Mend) -> ByteStrings {
+    let (level, amount) = match mend {
+        Mend::CountStale { level, amount } => (level, amount),
+        _ => (0, 0),
+    };
+    let mut words = ByteStrings::default();
+    case.subject.columns().append(&mut words);
+    words.push(mend.as_str().as_bytes());
+    words.push_display(level);
+    words.push_display(amount);
+    case.look.0.iter().for_each(|seen| words.push(seen));
+    words
 }
 
 const _: () = assert!(LEVELS == 10, "examine.lua looks at ten levels");

@@ -16,11 +16,11 @@ use crate::value::name;
 use crate::value::state::State;
 use crate::value::time::Millis;
 
-/// The time in an id is believed if it is not longer ago than 400 days, in milliseconds.
-const MAX_AGE_BY_ID: u64 = 400 * 24 * 3600 * 1000;
+/// The time in an id is believed from the first minute of 2026 on, before which duly made none, in milliseconds since 1970.
+const FIRST_ID_AT: u64 = 1_767_225_600_000;
 
-/// And no later than a minute from now: clocks differ.
-const MAX_AHEAD: u64 = 60_000;
+/// And no later than a day from now: clocks differ.
+const MAX_AHEAD: u64 = 24 * 3600 * 1000;
 
 /// How many jobs are where, and what comes next.
 #[non_exhaustive]
@@ -218,7 +218,7 @@ impl Part {
             let rest = Peek { state: state.as_str(), offset, limit: limit - seen, cursor: cursor.clone() };
             let page = self.run(rest.with([])).await?;
             jobs.extend(page.jobs.iter().map(|job| JobView::new(state, job)));
-            if !cursor.is_empty() {
+            if state == State::Ready {
                 keep_last(&mut jobs);
             }
             // A call reads so many bytes of records, and passes by so many entries, at the most.
@@ -297,8 +297,7 @@ impl JobView {
 /// time at which duly can have made it, such as that of `0000000000000042`, it is no id of duly's.
 fn first_due(id: &str, record: &[u8], now: u64) -> Option<u64> {
     let made_at = id::made_at(id);
-    let is_believable =
-        |at: &Millis| (now.saturating_sub(MAX_AGE_BY_ID)..=now.saturating_add(MAX_AHEAD)).contains(&at.get());
+    let is_believable = |at: &Millis| (FIRST_ID_AT..=now.saturating_add(MAX_AHEAD)).contains(&at.get());
     let by_id = made_at.filter(is_believable);
     // A record without a time has that of its id.
     let is_its_own = |time: u64| time > 0 && (by_id.is_some() || made_at.is_none_or(|at| at.whole_seconds() != time));
@@ -352,5 +351,26 @@ fn why(job: &JobView, now: Millis, held: Option<String>) -> String {
             now.saturating_sub(at),
             job.envelope.attempts
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::id::IdGenerator;
+
+    #[test]
+    fn the_age_of_a_job_does_not_depend_on_how_long_it_was_delayed() {
+        const DAY: u64 = 24 * 3600 * 1000;
+        let made_at = Millis::new(FIRST_ID_AT + 5 * DAY);
+        let id = IdGenerator::new().next(made_at).unwrap().as_str().to_owned();
+        for delay in [0, 10, 399, 401, 4000] {
+            let record = format!("{{\"delay\":{},\"data\":1}}", delay * DAY / 1000);
+            let due = made_at.get() + delay * DAY;
+            for now in [due, due + 500 * DAY, made_at.get() - DAY / 2] {
+                assert_eq!(first_due(&id, record.as_bytes(), now), Some(due), "{delay} days, at {now}");
+            }
+        }
+        assert_eq!(first_due(&id, b"{\"data\":1}", made_at.get() - 2 * DAY), None, "no clock is so far ahead");
     }
 }

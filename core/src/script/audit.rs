@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::call::ByteStrings;
 use super::declare::scripts;
-use super::reply::{FromReply, array, bytes, next, number, refuse, unexpected, utf8};
+use super::reply::{FromReply, array, bytes, next, number, text, unexpected, utf8};
 use crate::value::error::Error;
 
 scripts! {
@@ -12,7 +12,7 @@ scripts! {
     Examine = "examine",
     kind: Reads,
     keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Ready],
-    arguments: { max_bytes: usize },
+    arguments: { max_bytes: usize, counts_entries: usize },
     items: (id: &'a [u8], member: &'a [u8], key: &'a [u8]),
     reply: Vec<LookReply>;
 
@@ -20,20 +20,20 @@ scripts! {
     ExamineWhole = "examine",
     kind: Reads,
     keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Ready],
-    arguments: { max_bytes: usize },
+    arguments: { max_bytes: usize, counts_entries: usize },
     reply: WholeReply;
 
-    /// Mends one thing. What it says of that thing is in the script.
+    /// Mends one thing of each of these jobs, or one of the queue as a whole: what each item says is in the script.
     Repair = "repair",
     kind: Plain,
     keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { mend: &'static str },
+    arguments: { whole: &'static str },
     items: (words: &'a ByteStrings),
-    reply: RepairReply;
+    reply: Vec<RepairReply>;
 }
 
 /// How many texts `examine` gives an id.
-pub(crate) const LOOKED_AT: usize = 15;
+pub(crate) const LOOKED_AT: usize = 16;
 
 /// What is kept about an id.
 pub(crate) type LookReply = [Vec<u8>; LOOKED_AT];
@@ -51,8 +51,7 @@ pub(crate) struct WholeReply {
     /// The levels in use; empty if the queue does not say.
     pub(crate) levels: String,
     pub(crate) stale_noted: i64,
-    /// Nothing when there are too many to add up in one call.
-    pub(crate) stale_counted: Option<i64>,
+    pub(crate) stale_counted: i64,
     pub(crate) used_levels: String,
 }
 
@@ -62,7 +61,7 @@ impl FromReply for WholeReply {
         Ok(Self {
             levels: utf8(next(&mut items, "levels")?)?,
             stale_noted: number(next(&mut items, "stale entries")?)?,
-            stale_counted: utf8(next(&mut items, "counted stale entries")?)?.parse().ok(),
+            stale_counted: number(next(&mut items, "counted stale entries")?)?,
             used_levels: utf8(next(&mut items, "used levels")?)?,
         })
     }
@@ -76,15 +75,14 @@ pub(crate) enum RepairReply {
     Changed,
 }
 
-impl FromReply for RepairReply {
+impl FromReply for Vec<RepairReply> {
     fn decode(reply: Value) -> Result<Self, Error> {
-        let text = utf8(reply)?;
-        refuse(&text)?;
-        match text.as_str() {
-            "done" => Ok(Self::Done),
-            "changed" => Ok(Self::Changed),
+        let outcome = |line: &str| match line {
+            "done" => Ok(RepairReply::Done),
+            "changed" => Ok(RepairReply::Changed),
             _ => Err(unexpected("what became of a repair")),
-        }
+        };
+        text(reply)?.split('\n').map(outcome).collect()
     }
 }
 

@@ -15,7 +15,9 @@ macro_rules! library {
 }
 
 library!(
+    "audit/entries_of",
     "audit/examine_one",
+    "audit/stale_sum",
     "back/coming_back",
     "back/lease_ended",
     "back/note",

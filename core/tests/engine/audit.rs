@@ -297,57 +297,70 @@ async fn an_audit_names_a_key_that_somebody_else_wrote() {
     assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
 }
 
-/// What is replaced by a delayed job leaves the end of its list, and others move towards it.
-async fn audited_beside_withdrawn(size_of: impl Fn(u64) -> u64) -> Vec<AuditReport> {
-    let server = Server::start();
-    let queue = server.queue("orders");
-    queue.push_many((0..10_000).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
-    for number in (0..1000).step_by(3) {
-        queue.cancel(&format!("j{number}")).await.unwrap();
-    }
+/// Audits with repair while something goes on; says what they found.
+async fn audited_beside(queue: &Queue, audits: usize, mut go_on: impl AsyncFnMut(u64)) -> Vec<AuditReport> {
     let is_over = AtomicBool::new(false);
-    let withdraw = async {
+    let meanwhile = async {
         let mut rounds = 0_u64;
         while !is_over.load(Ordering::Relaxed) {
-            let replaced = |job: NewJob| job.id("k").key("k").on_duplicate(OnDuplicate::Replace);
-            let data = "x".repeat(usize::try_from(size_of(rounds)).unwrap());
-            // A rhythm in which each page and each confirmation finds it elsewhere.
-            let pause = |part| tokio::time::sleep(Duration::from_micros(rounds % part * 300));
-            queue.push(replaced(NewJob::new(&data).unwrap())).await.unwrap();
-            pause(7).await;
-            queue.push(replaced(NewJob::new(&data).unwrap().delay(Duration::from_secs(3600)))).await.unwrap();
-            pause(5).await;
+            go_on(rounds).await;
             rounds += 1;
         }
         rounds
     };
     let audit = async {
         let mut reports = Vec::new();
-        for _ in 0..4 {
+        for _ in 0..audits {
             reports.push(queue.audit(AuditOptions::new().repair(true)).await.unwrap());
         }
         is_over.store(true, Ordering::Relaxed);
         reports
     };
-    let (rounds, reports) = tokio::join!(withdraw, audit);
-    assert!(rounds > 50, "only {rounds} rounds");
+    let (rounds, reports) = tokio::join!(meanwhile, audit);
+    assert!(rounds > audits as u64 / 2, "only {rounds} rounds");
     assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
     reports
 }
 
-#[tokio::test]
-async fn jobs_that_are_pushed_and_withdrawn_meanwhile_are_no_defect_of_others() {
-    for report in audited_beside_withdrawn(|round| round % 97).await {
+fn assert_clean(reports: &[AuditReport]) {
+    for report in reports {
         assert!(report.is_clean(), "{report:?}");
     }
 }
 
-/// An audit knows a job that has changed by the size of its record: one of the same size may be found in no state, and is left alone.
+/// Pushes `k` ready and delayed in turn, so that it is replaced each time.
+async fn push_and_withdraw(queue: &Queue, round: u64, size: u64) {
+    let replaced = |job: NewJob| job.id("k").key("k").on_duplicate(OnDuplicate::Replace);
+    let data = "x".repeat(usize::try_from(size).unwrap());
+    // A rhythm in which each page and each look finds it elsewhere.
+    let pause = |part| tokio::time::sleep(Duration::from_micros(round % part * 300));
+    queue.push(replaced(NewJob::new(&data).unwrap())).await.unwrap();
+    pause(7).await;
+    queue.push(replaced(NewJob::new(&data).unwrap().delay(Duration::from_secs(3600)))).await.unwrap();
+    pause(5).await;
+}
+
 #[tokio::test]
-async fn a_job_that_is_replaced_by_one_of_its_size_is_not_made_ready_twice() {
-    for report in audited_beside_withdrawn(|_| 10).await {
-        assert!(report.findings.iter().all(|finding| finding.id == "k" && !finding.repaired), "{report:?}");
+async fn jobs_that_are_pushed_and_withdrawn_meanwhile_are_no_defects() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push_many((0..10_000).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
+    for number in (0..1000).step_by(3) {
+        queue.cancel(&format!("j{number}")).await.unwrap();
     }
+    assert_clean(&audited_beside(&queue, 2, async |round| push_and_withdraw(&queue, round, round % 97).await).await);
+}
+
+/// Of equal size, and with an older entry deep in the list that does not count: none of its entries is made to count again.
+#[tokio::test]
+async fn a_job_that_is_withdrawn_beside_its_older_entry_runs_once() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(job("k").key("k")).await.unwrap();
+    queue.push_many((0..1500).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
+    assert_clean(&audited_beside(&queue, 6, async |round| push_and_withdraw(&queue, round, 10).await).await);
+    let runs = run_all(&queue).await;
+    assert_eq!((runs.len(), runs.values().max()), (1501, Some(&1)));
 }
 
 /// Of each an entry stays, so ids repeat, and one page looks like another.
@@ -355,6 +368,8 @@ async fn a_job_that_is_replaced_by_one_of_its_size_is_not_made_ready_twice() {
 async fn jobs_that_were_replaced_in_turn_are_no_defects() {
     let server = Server::start();
     let queue = server.queue("orders");
+    // Behind it the entries stay.
+    queue.push(job("first")).await.unwrap();
     for _ in 0..75 {
         let replaced = |n: usize| job(&format!("j{n}")).on_duplicate(OnDuplicate::Replace);
         queue.push_many((0..150).map(replaced), |_| {}).await.unwrap();
@@ -362,5 +377,33 @@ async fn jobs_that_were_replaced_in_turn_are_no_defects() {
     let report = queue.audit(AuditOptions::new().repair(true)).await.unwrap();
     assert!(report.is_clean(), "{report:?}");
     assert!(report.entries > 10_000, "{report:?}");
-    assert_eq!(run_all(&queue).await.len(), 150);
+    let others = |round: u64| (0..1000).map(move |number| job(&format!("other{round}-{number}")));
+    let reports = audited_beside(&queue, 2, async |round| match round {
+        0..3 => queue.push_many(others(round), |_| {}).await.map(|_| ()).unwrap(),
+        _ => tokio::time::sleep(Duration::from_millis(1)).await,
+    });
+    assert_clean(&reports.await);
+    let runs = run_all(&queue).await;
+    assert_eq!((0..150).filter(|n| runs.get(&format!("j{n}")) == Some(&1)).count(), 150);
+}
+
+/// More entries that do not count than one page has, while there are more of them and less.
+#[tokio::test]
+async fn the_number_of_stale_entries_is_right_beside_traffic() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.push_many((0..3000).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
+    for number in 1000..3000 {
+        queue.cancel(&format!("j{number}")).await.unwrap();
+    }
+    let reports = audited_beside(&queue, 5, async |round| {
+        queue.cancel(&format!("j{}", 999 - round % 900)).await.unwrap();
+        let jobs = queue.reserve(&ReserveOptions::new()).await.unwrap();
+        queue.ack_all(&jobs).await.unwrap();
+        queue.push(job(&format!("j{}", 999 - round % 900))).await.unwrap();
+    });
+    assert_clean(&reports.await);
+    let left = queue.counts().await.unwrap().ready;
+    assert_eq!(run_all(&queue).await.len() as u64, left);
+    assert_eq!(queue.counts().await.unwrap().ready, 0);
 }

@@ -1,13 +1,14 @@
 -- Takes a job out of `delayed`, or out of the ready jobs. Its entry in a ready list stays behind and is counted in `stale`, to be
 -- skipped when it comes up: finding it would cost a walk through the list. Only an unreadable record, whose list is not known,
--- is worth that walk: its entry would run a later job of this id twice, and counted for the wrong list, hide it. `look_back`:
--- who replaces the same few jobs over and over would leave an entry each time; among the last hundred it is looked for. Who does
--- not replace clears the head of the list instead, 1,000 entries in a call: the oldest ready job is seen there, also while no worker
--- skips what is stale. At the end nothing may go without need: who reads a list from there counts how far it has come.
+-- is worth that walk: its entry would run a later job of this id twice, and counted for the wrong list, hide it.
+-- `entered`: the level whose ready list gets an entry for it in this call. Who replaces the same few jobs over and over would leave an
+-- entry each time; among the last hundred of that list it is looked for. Else nothing leaves the end of a list: who reads it
+-- from there counts how far it has come. Where an entry stays behind, the head of the list is cleared, 1,000 entries in a call: the
+-- oldest ready job is seen there, also while no worker skips what is stale.
 -- Needs: `delayed_member`, what `call/meta` gives. Gives: `leave_waiting`.
 local stale_left = 1000
 
-local function leave_waiting(id, level, state, look_back)
+local function leave_waiting(id, level, state, entered)
   if state == 'delayed' then
     redis.call('ZREM', delayed, delayed_member(id, level))
     return
@@ -18,13 +19,13 @@ local function leave_waiting(id, level, state, look_back)
   --- end
   if level then
     local list = ready(level)
-    -- with `for _, last in ipairs(false and` for `for _, last in ipairs(look_back and`: debouncing leaves an entry each time
-    -- with `ipairs(redis` for `ipairs(look_back and redis`: each cancel reads a hundred entries
-    for _, last in ipairs(look_back and redis.call('LRANGE', list, -100, -1) or {}) do
+    -- with `for _, last in ipairs(false and` for `for _, last in ipairs(entered == level and`: debouncing leaves an entry each time
+    -- with `ipairs(redis` for `ipairs(entered == level and redis`: what is read from the end of a list is not all of it
+    for _, last in ipairs(entered == level and redis.call('LRANGE', list, -100, -1) or {}) do
       if last == id then return redis.call('LREM', list, -1, id) end
     end
     local field = level .. ':' .. id
-    local first = not look_back and redis.call('LINDEX', list, '0')
+    local first = redis.call('LINDEX', list, '0')
     if first == id and redis.call('HEXISTS', stale, field) == 0 then
       redis.call('LTRIM', list, '1', '-1')
       first = redis.call('LINDEX', list, '0')

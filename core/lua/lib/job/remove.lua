@@ -1,7 +1,7 @@
 -- Takes a job out of whatever state it is in.
 -- Needs: `routing`, `delayed_member`, what `call/meta` gives. Gives: `remove`, `state_of`.
 --- include: job/state_of, job/leave_waiting
-local function leave_state(id, level, state, look_back)
+local function leave_state(id, level, state, entered)
   if state == 'reserved' then
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
@@ -12,13 +12,14 @@ local function leave_state(id, level, state, look_back)
   elseif state == 'failed' then
     redis.call('ZREM', failed, id)
   else
-    leave_waiting(id, level, state, look_back)
+    leave_waiting(id, level, state, entered)
   end
 end
 
--- Removes a job for good; gives the state that it was in and its record, nil if there is no such job. `allowed`: only in one of
+-- Removes a job for good; gives the state that it was in and its record, nil if there is no such job. `entered`: as in
+-- `job/leave_waiting`. `allowed`: only in one of
 -- these states; else it gives nil, the record, and the state that it is in.
-local function remove(id, look_back, allowed)
+local function remove(id, entered, allowed)
   local record = redis.call('HGET', jobs, id)
   -- without: cancelling what is not there stops the script
   if not record then return nil end
@@ -46,7 +47,7 @@ local function remove(id, look_back, allowed)
   redis.call('HDEL', jobs, id)
   -- without: notes of jobs that are gone stay for ever
   redis.call('HDEL', returned, id)
-  leave_state(id, level, state, look_back)
+  leave_state(id, level, state, entered)
   -- without `and redis.call('HGET', keys, key) == id`: cancelling a failed job frees a key that another job holds
   if key and redis.call('HGET', keys, key) == id then redis.call('HDEL', keys, key) end
   return state, record

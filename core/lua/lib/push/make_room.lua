@@ -1,11 +1,15 @@
 -- Removes whoever holds the id and the key of a new job.
--- Needs: `id`, `key`, `holder`, `awaited`, `line`, `is_freed`, `keeps_result`, what `push/holder` and `job/remove` give. Gives:
--- `line`, `holder`, `is_freed`, and more of what is awaited.
+-- Needs: `id`, `key`, `holder`, `entered` (the level of the new job if it is ready at once), `awaited`, `line`, `is_freed`,
+-- `keeps_result`, what `push/holder` and `job/remove` give. Gives: `line`, `holder`, `is_freed`, and more of what is awaited.
 
 -- The id may be that of one job and the key that of another: both are replaced.
+local free_entry = entered
 while holder do
   line = 'replaced ' .. holder
-  local state, replaced = remove(holder, true)
+  local state, replaced = remove(holder, free_entry)
+  -- One entry comes, so one may go.
+  -- without: what is read from the end of a list is not all of it where one job replaces two
+  free_entry = nil
   --- if limited
   -- without: nobody is woken for the place of a job that was replaced
   if state == 'reserved' then is_freed = true end

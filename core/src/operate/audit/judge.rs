@@ -88,9 +88,12 @@ impl Look {
     }
 
     fn stale(&self, level: u8) -> i64 {
-        let text = String::from_utf8_lossy(&self.0[9]);
-        let count = text.split(',').find_map(|pair| pair.strip_prefix(&format!("{level}="))?.parse().ok());
-        count.unwrap_or(0)
+        by_level(&self.0[9])[usize::from(level)]
+    }
+
+    /// The entries in the ready lists, if they were counted.
+    pub(super) fn entries(&self) -> Entries {
+        by_level(&self.0[15]).map(|count| u32::try_from(count).unwrap_or(0))
     }
 
     fn member_is_there(&self) -> bool {
@@ -126,6 +129,21 @@ impl Look {
             _ => id.to_vec(),
         }
     }
+}
+
+/// `<level>=<number>`, joined by commas.
+fn by_level(text: &[u8]) -> [i64; LEVELS as usize] {
+    let mut counts = [0; LEVELS as usize];
+    for pair in String::from_utf8_lossy(text).split(',') {
+        let pair =
+            pair.split_once('=').and_then(|(level, count)| Some((level.parse::<usize>().ok()?, count.parse().ok()?)));
+        if let Some((level, count)) = pair
+            && level < counts.len()
+        {
+            counts[level] = count;
+        }
+    }
+    counts
 }
 
 /// A step of `repair.lua`.
