@@ -181,7 +181,9 @@ async fn without_memory_nothing_is_stored_and_workers_can_still_finish() {
     server.redis_cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     server.redis_cli(&["CONFIG", "SET", "maxmemory", "1"]);
     for (verb, (queue, prepared)) in verbs::ALL.iter().zip(&prepared) {
-        let before = server.dump(":call:");
+        // What wakes waiters of a result is gone after a minute.
+        let stored = || server.dump(":call:").into_iter().filter(|key| !key.contains("}:done:")).collect::<Vec<_>>();
+        let before = stored();
         match verb.run(queue, prepared).await {
             Ok(answer) => {
                 assert!(!verb.makes_a_full_server_grow(), "{verb:?} was taken");
@@ -197,7 +199,7 @@ async fn without_memory_nothing_is_stored_and_workers_can_still_finish() {
                 assert!(!verb.lets_workers_finish(), "{verb:?}: {error}");
                 assert_kind(&error, ErrorKind::StorageFull);
                 assert!(error.to_string().contains("maxmemory"), "the next step: {error}");
-                assert_eq!(server.dump(":call:"), before, "{verb:?}");
+                assert_eq!(stored(), before, "{verb:?}");
             }
         }
     }
