@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -167,6 +168,60 @@ def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Prog
         both.process.send_signal(signal.SIGINT)
         assert both.line() == "130"
     assert both.ends_well() == ""
+
+
+@pytest.mark.parametrize("meanwhile", ["another command", "a handler"])
+def test_a_command_that_ends_takes_no_signal_from_others(
+    program: Callable[[str], Program], server: Server, prefix: str, meanwhile: str
+) -> None:
+    server.cli("rpush", f"{prefix}old", "1")
+    may_go_on = threading.Event()
+    with way_to(server, f"{prefix}old".encode(), lambda: may_go_on.wait(30)) as url:
+        both = program(f"""
+            import os, signal, threading, time
+            drain = ["bridge", "drain", "--from", "list", "--ready", PREFIX + "old", "--to", "orders"]
+            page = ["web", "--listen", "127.0.0.1:0"]
+            if {meanwhile!r} == "another command":
+                signal.signal(signal.SIGTERM, lambda *_: print("handled"))
+
+            def run(*command):
+                status = duly.command([*command, "--prefix", PREFIX])
+                print(command[0], status)
+
+            def hears_of_hangups():
+                with open("/proc/self/status") as status:
+                    caught = status.read().partition("SigCgt:")[2].split()[0]
+                return int(caught, 16) & 1
+
+            threads = [threading.Thread(target=run, args=(*drain, "--url", {url!r}))]
+            threads[0].start()
+            while not hears_of_hangups():
+                time.sleep(0.01)
+            if {meanwhile!r} == "another command":
+                threads.append(threading.Thread(target=run, args=(*page, "--url", URL)))
+                threads[1].start()
+            else:
+                signal.signal(signal.SIGTERM, lambda *_: print("handled meanwhile"))
+                print("handler is set")
+            for thread in threads:
+                thread.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)
+            print("interrupted")
+            os.kill(os.getpid(), signal.SIGHUP)
+        """)
+        assert both.line().startswith(("http://", "handler"))
+        may_go_on.set()
+        line = both.line()
+        while line != "bridge 0":
+            assert line, both.end()
+            line = both.line()
+    if meanwhile == "another command":
+        both.process.send_signal(signal.SIGTERM)
+        assert both.line() == "web 0"
+    assert both.line() == ("handled" if meanwhile == "another command" else "handled meanwhile")
+    assert both.line() == "interrupted"
+    assert both.end()[0] == -signal.SIGHUP
 
 
 def test_output_that_cannot_be_written_is_no_success(orders: duly.Queue, server: Server, prefix: str) -> None:

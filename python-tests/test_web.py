@@ -1315,16 +1315,19 @@ def test_prometheus_scrapes_the_page(
             process.communicate()
 
 
-def test_a_terminal_that_goes_away_ends_nothing_under_nohup(start: Start, server: Server, prefix: str) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_is_ignored_ends_nothing(
+    start: Start, server: Server, prefix: str, ignored: signal.Signals
+) -> None:
+    before = signal.signal(ignored, signal.SIG_IGN)
     try:
         web = start(server.url, prefix)
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(ignored, before)
     web.enter()
-    web.process.send_signal(signal.SIGHUP)
+    web.process.send_signal(ignored)
     assert web.get("/").status == 200
-    assert web.end()[0] == 0
+    assert web.end(signal.SIGHUP if ignored == signal.SIGTERM else signal.SIGTERM)[0] == 0
 
 
 @pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
