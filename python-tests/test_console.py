@@ -626,6 +626,19 @@ def test_a_yes_acts_on_no_more_jobs_than_were_asked_about(
     assert {job.id for job in queue.peek("ready")} == {"again0", "again1", "again2"}
 
 
+def test_what_was_removed_before_an_error_is_said(client: duly.Client, server: Server, prefix: str) -> None:
+    queue = client.partitions("mail", 2)
+    queue.push_many([duly.NewJob(number) for number in range(40)])
+    key = f"{prefix}{{mail/1}}:returned"
+    with way_to(server, key.encode(), lambda: server.cli("SET", key, "foreign")) as url:
+        command = [sys.executable, "-m", "duly", "purge", "mail", "ready", "--yes", "--url", url, "--prefix", prefix]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    left = queue.counts().ready
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"; {40 - left} jobs were removed before that" in ended.stderr
+    assert 0 < left < 40
+
+
 def test_help_shows_all_commands() -> None:
     shown = subprocess.run([sys.executable, "-m", "duly", "--help"], capture_output=True, text=True, check=True).stdout
     for name in (

@@ -28,7 +28,7 @@ import duly
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slow_lines import Line, slow_lines
-from support import Server, running, until
+from support import Server, running, until, way_to
 
 HOSTILE = "<script>alert(1)</script>"
 PASSWORD = "a long password"
@@ -1124,6 +1124,26 @@ def test_a_server_that_is_down_is_said_and_comes_back(start: Start, own_server: 
     client.queue("orders").push(1, id="one", delay=60)
     # It did nothing, and may be sent again.
     assert web.post(form.action, form.fields).status == 303
+
+
+@pytest.mark.parametrize("act", ["purge", "delete"])
+def test_what_was_done_before_an_outage_is_said_and_not_done_again(start: Start, own_server: Server, act: str) -> None:
+    queue = duly.Client(own_server.url).partitions("mail", 2)
+    queue.push_many([duly.NewJob(number) for number in range(40)])
+    # One of its keys is in no call before that which removes jobs of this part.
+    with way_to(own_server, b"{mail/1}:returned", own_server.kill) as url:
+        web = start(url, "duly:")
+        web.enter()
+        form = web.form(f"/ask/{act}?queue=mail&parts=2&state=ready", act)
+        answer = web.post(form.action, form.fields)
+        text = unescape(re.sub("<.*?>", "", answer.text))
+        assert (answer.status, "Nothing is lost" in text) == (503, False), text
+        assert "Only a part of this was done" in text
+        assert re.search(r"; (\d+ jobs were|one of its parts was) removed before that", text), text
+        answer = web.post(form.action, form.fields)
+        assert (answer.status, "sent before" in answer.text) == (409, True)
+        _, err = web.end()
+    assert "removed before that" in err
 
 
 def test_a_server_that_hangs_is_said(start: Start, own_server: Server) -> None:

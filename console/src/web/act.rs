@@ -446,9 +446,25 @@ fn moment(text: &str) -> Option<Millis> {
     u64::try_from(at.as_millisecond()).ok().map(Millis::new)
 }
 
-/// May what the act would have done have been done?
-pub(crate) fn may_be_done(failure: &Failure) -> bool {
-    matches!(failure, Failure::Error(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Interrupted))
+/// What may have been done by an act that failed?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Nothing.
+    None,
+    /// All of it.
+    All,
+    /// A part, which its error says.
+    Part,
+}
+
+impl Doubt {
+    pub(crate) fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::Error(error) if error.is_partly_done() => Self::Part,
+            Failure::Error(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Interrupted) => Self::All,
+            _ => Self::None,
+        }
+    }
 }
 
 /// For the log.

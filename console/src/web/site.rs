@@ -10,7 +10,7 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 use maud::{Markup, html};
 
-use super::act::{self, Act};
+use super::act::{self, Act, Doubt};
 use super::asked::Asked;
 use super::door::{Door, Refused, Session};
 use super::frame::Frame;
@@ -298,12 +298,12 @@ impl Site {
 
     fn not_done(&self, request: &Request, session: &Session, once: &str, failure: Failure) -> Response {
         let words = Self::words(request);
-        let may_be_done = act::may_be_done(&failure);
+        let doubt = Doubt::of(&failure);
         let mut page = page_of(failure, words);
-        if may_be_done {
-            page.body = html! { (page.body) p.hint { (words.maybe_done) } };
-        } else {
-            self.door.take_back(request, once);
+        match doubt {
+            Doubt::None => self.door.take_back(request, once),
+            Doubt::All => page.body = html! { (page.body) p.hint { (words.maybe_done) } },
+            Doubt::Part => {}
         }
         self.framed(request, Some(session), &page)
     }

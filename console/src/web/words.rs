@@ -279,6 +279,8 @@ words! {
     unreachable: "The server of the queues does not answer", "队列服务器没有响应";
     unreachable_more: "Nothing is lost. This page comes back when the server does.", "不会丢失任何数据。服务器恢复后，此页面会自动恢复。";
     maybe_done: "The action may have been done. Look before you send it again.", "操作可能已经执行，请先查看再重试。";
+    partly_done: "Only a part of this was done", "只完成了一部分";
+    partly_done_more: "See what is left before you do it again: this form is used.", "请先查看剩余的内容再重试：此表单已使用。";
     went_wrong: "This cannot be shown", "无法显示";
     refused: "This is refused", "已拒绝";
     refused_form: "The form does not come from a page of this session. Load the page again, then send it again.", "表单不是来自本会话的页面。请重新加载页面后再提交。";

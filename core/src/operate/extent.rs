@@ -1,5 +1,7 @@
 //! How many jobs a question is about, so that its answer acts on no more.
 
+use super::done::Done;
+use super::{READY, REMOVED};
 use crate::queue::Queue;
 use crate::value::error::Error;
 use crate::value::state::State;
@@ -67,22 +69,28 @@ impl Queue {
     #[doc(hidden)] // for the command
     pub async fn purge_extent(&self, extent: &Extent) -> Result<u64, Error> {
         extent.check(self, "purge")?;
-        let mut removed = 0;
-        for (part, jobs) in self.each_part().iter().zip(&extent.jobs) {
-            removed += part.purge_some(extent.state, *jobs, "purge").await?;
-        }
-        Ok(removed)
+        let done = Done::default();
+        let steps = async {
+            for (part, jobs) in self.each_part().iter().zip(&extent.jobs) {
+                part.purge_some(extent.state, *jobs, "purge", &done).await?;
+            }
+            Ok(done.jobs())
+        };
+        done.all(steps, REMOVED).await
     }
 
     /// As [`Queue::requeue_all`], of so many jobs at the most, and of those only that had failed then.
     #[doc(hidden)] // for the command
     pub async fn requeue_extent(&self, extent: &Extent) -> Result<u64, Error> {
         extent.check(self, "requeue_all")?;
-        let mut requeued = 0;
-        for (part, (at, jobs)) in self.each_part().iter().zip(extent.at.iter().zip(&extent.jobs)) {
-            requeued += part.requeue_some(*jobs, *at).await?;
-        }
-        Ok(requeued)
+        let done = Done::default();
+        let steps = async {
+            for (part, (at, jobs)) in self.each_part().iter().zip(extent.at.iter().zip(&extent.jobs)) {
+                part.requeue_some(*jobs, *at, &done).await?;
+            }
+            Ok(done.jobs())
+        };
+        done.all(steps, READY).await
     }
 }
 
