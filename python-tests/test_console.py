@@ -583,7 +583,10 @@ def test_a_terminal_is_asked_before_jobs_are_removed(server: Server, prefix: str
             os.write(ours, answer)
             _, err = process.communicate(timeout=60)
         os.close(ours)
-        assert err.startswith(b"Remove all 1 ready jobs of orders? [y/N] ")
+        assert err.startswith(
+            b"Remove all 1 ready jobs of orders? If others come before you answer, as many of all of them"
+        )
+        assert b": those that are to run first. [y/N] " in err
         assert (process.returncode, orders.counts().ready) == (left, left)
 
 
@@ -615,14 +618,14 @@ def test_a_yes_acts_on_no_more_jobs_than_were_asked_about(
         os.close(ours)
         return process.returncode, out.decode(), err.decode()
 
-    came = "duly: jobs that came into failed meanwhile, and stay: 40\n"
+    left = "duly: jobs that are left in failed: 40\n"
     fail("purged", 3)
-    assert answer("purge", "orders", "failed", come="b") == (0, "3 failed jobs of orders are removed\n", came)
+    assert answer("purge", "orders", "failed", come="b") == (0, "3 failed jobs of orders are removed\n", left)
     assert queue.find("purged0") is None
     queue.purge("failed")
     fail("again", 3)
     status, out, err = answer("requeue", "orders", "--all", come="d")
-    assert (status, out, err) == (0, "3 of 3 failed jobs are ready again\n", came)
+    assert (status, out, err) == (0, "3 of 3 failed jobs are ready again\n", left)
     assert {job.id for job in queue.peek("ready")} == {"again0", "again1", "again2"}
 
 

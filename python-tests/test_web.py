@@ -613,11 +613,37 @@ def test_a_yes_to_all_acts_on_no_more_jobs_than_were_asked_about(web: Web, clien
                 answer = web.post(form.action, {**form.fields, "asked": wrong})
                 assert answer.status in (400, 409), wrong
         assert queue.counts().failed == 23
-        came = "Jobs that came into this state since the question, and stay: 20."
-        assert web.say_yes(form) == f"{said} {came}"
+        assert web.say_yes(form) == f"{said} Jobs that are left in this state: 20."
         assert {job.id.rstrip("0123456789") for job in queue.peek("failed")} == {f"{act}-later"}
         queue.purge("failed")
     assert queue.counts().ready == 3
+
+
+def test_a_yes_to_failed_jobs_takes_none_that_failed_since(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for number in range(3):
+        fail(queue, f"asked{number}")
+    form = web.form("/ask/purge?queue=mail&state=failed", "purge")
+    queue.cancel("asked1")
+    for number in range(3):
+        fail(queue, f"later{number}")
+    assert web.say_yes(form) == "2 jobs are removed. Jobs that are left in this state: 3."
+    assert {job.id for job in queue.peek("failed")} == {"later0", "later1", "later2"}
+
+
+def test_a_yes_says_which_jobs_it_takes(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for number in range(2):
+        queue.push(1, id=f"asked{number}", delay=3600)
+    page = "/ask/purge?queue=mail&state=delayed"
+    assert "delayed ones by their due time" in web.ask("GET", page).text
+    assert "延迟任务按到期时间" in web.ask("GET", f"{page}&lang=zh").text
+    web.get("/", lang="en")
+    form = web.form(page, "purge")
+    for number in range(2):
+        queue.push(1, id=f"sooner{number}", delay=60)
+    assert web.say_yes(form) == "2 jobs are removed. Jobs that are left in this state: 2."
+    assert {job.id for job in queue.peek("delayed")} == {"asked0", "asked1"}
 
 
 def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:

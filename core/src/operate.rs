@@ -402,21 +402,23 @@ impl Part {
 
     async fn purge(&self, state: State, operation: &'static str, done: &Done) -> Result<(), Error> {
         let there = self.counts().await.map_err(|error| error.during(operation))?.of(state);
-        self.purge_some(state, there, operation, done).await
+        self.purge_some(state, there, None, operation, done).await
     }
 
-    /// At most so many jobs.
+    /// At most so many jobs; of failed ones those that had failed by `latest`, if it is given.
     async fn purge_some(
         &self,
         state: State,
         most: u64,
+        latest: Option<i64>,
         operation: &'static str,
         done: &Done,
     ) -> Result<(), Error> {
         let mut left = most;
+        let latest = latest.map_or_else(|| "+inf".to_owned(), |latest| latest.to_string());
         while left > 0 {
             let cap = ROUND.min(usize::try_from(left).unwrap_or(ROUND));
-            let purge = Purge { state: state.as_str(), cap };
+            let purge = Purge { state: state.as_str(), cap, latest: latest.clone() };
             let purged = self.run(purge.with([]).during(operation)).await?;
             done.add(purged.removed);
             left = left.saturating_sub(purged.removed);

@@ -65,14 +65,17 @@ impl Queue {
         Ok(extent)
     }
 
-    /// As [`Queue::purge`], of so many jobs at the most, the oldest first.
+    /// As [`Queue::purge`], of so many jobs at the most: the first ones to fail, to be due, to run, or to lose their leases. Of failed jobs
+    /// only those that had failed then; jobs in another state may have come since.
     #[doc(hidden)] // for the command
     pub async fn purge_extent(&self, extent: &Extent) -> Result<u64, Error> {
         extent.check(self, "purge")?;
         let done = Done::default();
         let steps = async {
-            for (part, jobs) in self.each_part().iter().zip(&extent.jobs) {
-                part.purge_some(extent.state, *jobs, "purge", &done).await?;
+            for (part, (at, jobs)) in self.each_part().iter().zip(extent.at.iter().zip(&extent.jobs)) {
+                // The score of a failed job is when it failed; that of another one says nothing of when it came.
+                let latest = (extent.state == State::Failed).then_some(*at);
+                part.purge_some(extent.state, *jobs, latest, "purge", &done).await?;
             }
             Ok(done.jobs())
         };
