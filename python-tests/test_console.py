@@ -707,6 +707,29 @@ def test_bridge_takes_over_the_jobs_of_another_queue(
     assert "dry-run" in err
 
 
+def test_a_bridge_takes_the_number_of_partitions_from_the_list(
+    duly_command: Command, client: duly.Client, server: Server, prefix: str
+) -> None:
+    orders = client.partitions("orders", 4)
+    orders.push(0)
+    server.cli("rpush", f"{prefix}old", *map(str, range(20)))
+    options = ["--from", "list", "--ready", f"{prefix}old", "--to", "orders"]
+    for mode in ("dry-run", "drain", "follow"):
+        for given, said in (("2", "not 2"), ("1", "not 0"), ("0", "not 0")):
+            status, out, err = duly_command("bridge", mode, *options, "--partitions", given)
+            assert (status, out) == (2, "")
+            assert f"the queue orders has 4 partitions, {said}: say `--partitions 4`, or leave it out" in err
+    assert server.cli("llen", f"{prefix}old").strip() == "20"
+    status, _, err = duly_command("bridge", "drain", "--from", "think-queue", "--queue", "mail", "--queue", "orders")
+    assert (status, "run a bridge for each number" in err) == (2, True)
+    assert duly_command("bridge", "drain", *options)[0] == 0
+    assert orders.counts().ready == 21
+    assert [queue.partitions for queue in client.queues().queues] == [4]
+    server.cli("rpush", f"{prefix}old", "1")
+    assert duly_command("bridge", "drain", *options[:-1], "new", "--partitions", "3")[0] == 0
+    assert client.partitions("new", 3).counts().ready == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

@@ -1,13 +1,14 @@
 //! `duly bridge`.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use duly::{BridgeReport, Client, Durability, Error, OldQueue, ScoreUnit};
+use duly::{BridgeReport, Client, Durability, Error, ErrorKind, OldQueue, ScoreUnit};
 
 use crate::signals::Ends;
-use crate::target::Target;
+use crate::target::{Target, all, given_for, partitions_of};
 use crate::{DONE, FAILED, INTERRUPTED, Output, invalid};
 
 /// How often a line says how far it is.
@@ -17,8 +18,7 @@ const SAY_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Begin with `dry-run`. Then stop the old consumers, run `follow` beside the old producers, and change these to duly one by one. When none \
-is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree. With --back jobs go the other way. If duly's \
-queues have partitions, say how many in each run.
+is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree. With --back jobs go the other way.
 
 examples:
   duly bridge dry-run --from think-queue --queue orders --source redis://old:6379/0
@@ -40,9 +40,9 @@ pub(crate) struct Bridge {
     /// The other way: duly's jobs go into the keys of thinkphp, workerman or think-queue
     #[arg(long)]
     back: bool,
-    /// Number of partitions of duly's queues; the same in each run
-    #[arg(long, default_value_t = 1)]
-    partitions: u16,
+    /// Number of partitions of duly's queues, the same in each run; 0 if they have none [default: what the list of queues says]
+    #[arg(long)]
+    partitions: Option<u16>,
     /// When a job counts as taken over: `none`, `wait:<n>` (so many replicas have it) or `fsync` (it is on the disk)
     #[arg(long, default_value = "none")]
     durability: Durability,
@@ -219,7 +219,8 @@ impl Bridge {
             None => self.target.builder(),
         };
         let source = source.durability(into_old).build()?;
-        let mut bridge = duly::Bridge::new(&source, &target, old).partitions(self.partitions)?;
+        let partitions = self.partitions_of(&target, &old.named_queues()).await?;
+        let mut bridge = duly::Bridge::new(&source, &target, old).partitions(partitions)?;
         if is_back {
             bridge = bridge.back()?;
         }
@@ -254,6 +255,37 @@ impl Bridge {
         };
         _ = writeln!(out, "{report}");
         Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
+    }
+}
+
+impl Bridge {
+    /// How many parts duly's queues have: 1 also if they have none. In parts of another number nobody would look for the jobs.
+    ///
+    /// Errors: `InvalidArgument` if the list of queues says another number.
+    async fn partitions_of(&self, duly: &Client, queues: &BTreeSet<&str>) -> Result<u16, Error> {
+        let given = self.partitions.map(|given| if given == 1 { 0 } else { given });
+        let listed = match (given, all(duly).await) {
+            // Who may not read the list must know.
+            (Some(given), Err(error)) if error.kind() == ErrorKind::PermissionDenied => return Ok(given.max(1)),
+            (_, listed) => listed?,
+        };
+        let mut number = given;
+        for queue in queues {
+            let of_queue = match given {
+                Some(given) => given_for(duly, queue, given, &listed).await?,
+                None => partitions_of(queue, &listed)?,
+            };
+            if of_queue == 1 {
+                return Err(invalid(format!("the queue {queue} has 1 partition: a bridge needs none, or 2 or more")));
+            }
+            if *number.get_or_insert(of_queue) != of_queue {
+                return Err(invalid(format!(
+                    "the queue {queue} has another number of partitions than those before it: run a bridge for each number; for a queue \
+                     that is new, say it with --partitions"
+                )));
+            }
+        }
+        Ok(number.unwrap_or(0).max(1))
     }
 }
 
