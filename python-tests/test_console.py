@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -705,6 +707,56 @@ def test_bridge_takes_over_the_jobs_of_another_queue(
     status, _, err = bridge("all")
     assert status == 2
     assert "dry-run" in err
+
+
+def hears_of_signals(process: subprocess.Popen[str]) -> bool:
+    """Python itself does not catch SIGHUP."""
+    status = Path(f"/proc/{process.pid}/status").read_text("utf-8")
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & 1)
+
+
+@pytest.mark.parametrize("when", ["at the start", "later", "twice"])
+def test_a_signal_ends_a_bridge_whose_server_hangs(own_server: Server, when: str) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    own_server.cli("rpush", "old", "1")
+    options = ["--from", "list", "--ready", "old", "--to", "orders", "--url", own_server.url]
+    if when == "at the start":
+        own_server.freeze()
+    command = [sys.executable, "-m", "duly", "bridge", "follow", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follow:
+        try:
+            until(lambda: hears_of_signals(follow), "it hears of no signals")
+            if when != "at the start":
+                until(lambda: queue.counts().ready == 1, "it does not come over")
+                own_server.freeze()
+            follow.send_signal(signal.SIGTERM)
+            if when == "twice":
+                time.sleep(0.5)
+                follow.send_signal(signal.SIGTERM)
+            out, err = follow.communicate(timeout=1.5 if when == "twice" else 8)
+        finally:
+            follow.kill()
+            own_server.thaw()
+    if when == "twice":
+        assert (follow.returncode, "interrupted: what is in flight waits" in err) == (130, True)
+        return
+    assert (follow.returncode, err) == (0, "")
+    assert "the old keys could not be counted at the end: " in out
+    assert bool(re.search(r"^old +ready +1 +1 +\?$", out, re.MULTILINE)) == (when == "later")
+
+
+def test_a_signal_ends_the_page_whose_server_hangs(own_server: Server) -> None:
+    own_server.freeze()
+    command = [sys.executable, "-m", "duly", "web", "--listen", "127.0.0.1:0", "--url", own_server.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as web:
+        try:
+            until(lambda: hears_of_signals(web), "it hears of no signals")
+            web.send_signal(signal.SIGTERM)
+            assert web.communicate(timeout=2) == ("", "")
+        finally:
+            web.kill()
+            own_server.thaw()
+    assert web.returncode == 0
 
 
 def test_a_bridge_takes_the_number_of_partitions_from_the_list(

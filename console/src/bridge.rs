@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use duly::{BridgeReport, Client, Durability, Error, ErrorKind, OldQueue, ScoreUnit};
+use tokio::sync::oneshot;
 
 use crate::signals::Ends;
 use crate::target::{Target, all, given_for, partitions_of};
@@ -207,6 +208,35 @@ impl Kind {
 
 impl Bridge {
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
+        let Output { out, err } = output;
+        let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
+        // Until the report is written: a signal does not cut it off.
+        let mut ends;
+        let report = match self.mode {
+            Mode::DryRun => self.bridge().await?.count().await?,
+            Mode::GiveBack => {
+                let given = self.bridge().await?.give_back().await?;
+                _ = writeln!(out, "{given}");
+                return Ok(DONE);
+            }
+            Mode::Follow | Mode::Drain => {
+                ends = Ends::hear()?;
+                let ended = match self.mode {
+                    Mode::Follow => self.follow(&mut ends, &mut progress).await,
+                    _ => self.drain(&mut ends, &mut progress).await,
+                };
+                let Some(report) = ended.inspect_err(|_| progress.say_what_was_moved())? else {
+                    progress.say_that_it_was_interrupted();
+                    return Ok(INTERRUPTED);
+                };
+                report
+            }
+        };
+        _ = writeln!(out, "{report}");
+        Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
+    }
+
+    async fn bridge(&self) -> Result<duly::Bridge, Error> {
         let old = self.old.queue(self.from)?;
         let is_back = self.back || matches!(self.mode, Mode::GiveBack);
         // What comes in is waited for, and not what goes out.
@@ -219,42 +249,43 @@ impl Bridge {
             None => self.target.builder(),
         };
         let source = source.durability(into_old).build()?;
-        let partitions = self.partitions_of(&target, &old.named_queues()).await?;
-        let mut bridge = duly::Bridge::new(&source, &target, old).partitions(partitions)?;
+        let mut bridge = duly::Bridge::new(&source, &target, old.clone());
         if is_back {
             bridge = bridge.back()?;
         }
-        let Output { out, err } = output;
-        let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
-        // Until the report is written: a second signal does not cut it off.
-        let mut ends;
-        let report = match self.mode {
-            Mode::DryRun => bridge.count().await?,
-            Mode::GiveBack => {
-                let given = bridge.give_back().await?;
-                _ = writeln!(out, "{given}");
-                return Ok(DONE);
-            }
-            Mode::Follow => {
-                ends = Ends::hear()?;
-                let ended = async { _ = ends.come().await };
-                let followed = bridge.follow(ended, |report| progress.say(report)).await;
-                followed.inspect_err(|_| progress.say_what_was_moved())?
-            }
-            Mode::Drain => {
-                ends = Ends::hear()?;
-                let drained = tokio::select! {
-                    drained = bridge.drain(|report| progress.say(report)) => drained,
-                    _ = ends.come() => {
-                        _ = writeln!(err, "duly: interrupted: what is in flight waits beside its key; run it again");
-                        return Ok(INTERRUPTED);
-                    }
-                };
-                drained.inspect_err(|_| progress.say_what_was_moved())?
+        bridge.partitions(self.partitions_of(&target, &old.named_queues()).await?)
+    }
+
+    /// Nothing if a signal has ended it.
+    async fn drain(&self, ends: &mut Ends, progress: &mut Progress<'_>) -> Result<Option<BridgeReport>, Error> {
+        let drained = async { self.bridge().await?.drain(|report| progress.say(report)).await };
+        tokio::select! {
+            drained = Box::pin(drained) => drained.map(Some),
+            _ = ends.come() => Ok(None),
+        }
+    }
+
+    /// Nothing if a second signal has ended it.
+    async fn follow(&self, ends: &mut Ends, progress: &mut Progress<'_>) -> Result<Option<BridgeReport>, Error> {
+        let bridge = tokio::select! {
+            bridge = self.bridge() => bridge?,
+            _ = ends.come() => {
+                let mut report = BridgeReport::default();
+                report.uncounted = Some("it had not begun".to_owned());
+                return Ok(Some(report));
             }
         };
-        _ = writeln!(out, "{report}");
-        Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
+        let (is_to_end, ended) = oneshot::channel::<()>();
+        let twice = async {
+            ends.come().await;
+            drop(is_to_end);
+            ends.come().await
+        };
+        let ended = async { _ = ended.await };
+        tokio::select! {
+            followed = Box::pin(bridge.follow(ended, |report| progress.say(report))) => followed.map(Some),
+            _ = twice => Ok(None),
+        }
     }
 }
 
@@ -315,6 +346,10 @@ impl Progress<'_> {
             self.said_at = Instant::now();
             _ = writeln!(self.err, "duly: {} moved", jobs_are(self.moved));
         }
+    }
+
+    fn say_that_it_was_interrupted(&mut self) {
+        _ = writeln!(self.err, "duly: interrupted: what is in flight waits beside its key; run it again");
     }
 
     /// Before an error, which has no report.
