@@ -714,6 +714,26 @@ def test_a_second_click_does_nothing(web: Web, client: duly.Client) -> None:
     assert queue.counts().ready == 2
 
 
+def test_a_second_click_on_what_is_under_way_says_so(start: Start, own_server: Server) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    queue.push(1)
+    web = start(own_server.url, "duly:")
+    web.enter()
+    form = web.form("/ask/delete?queue=orders", "delete")
+    # So the first one is refused.
+    queue.push(2)
+    own_server.freeze()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(web.post, form.action, form.fields)
+        time.sleep(0.5)
+        answer = web.post(form.action, form.fields)
+        own_server.thaw()
+        assert (answer.status, "what it asks for is under way" in answer.text) == (409, True)
+        assert "is not deleted" in first.result().text
+    # It did nothing, and may be sent again.
+    assert "is not deleted" in web.post(form.action, form.fields).text
+
+
 def fail_all(queue: duly.Queue, count: int) -> None:
     queue.push_many([duly.NewJob(number, max_retries=0) for number in range(count)])
     for _ in range(0, count, 100):

@@ -12,7 +12,7 @@ use maud::{Markup, html};
 
 use super::act::{self, Act, Doubt};
 use super::asked::Asked;
-use super::door::{Door, Refused, Session};
+use super::door::{Door, Refused, Sending, Session};
 use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
 use super::scrape::{self, Closed, Scrapes};
@@ -76,12 +76,14 @@ struct Acting<'a> {
     site: &'a Site,
     request: &'a Request,
     session: &'a Session,
+    once: &'a str,
     what: String,
     outcome: String,
 }
 
 impl Drop for Acting<'_> {
     fn drop(&mut self) {
+        self.site.door.end(self.request, self.once);
         self.site.note(self.request, Some(self.session), &format!("{}: {}", self.what, self.outcome));
     }
 }
@@ -279,31 +281,35 @@ impl Site {
         if self.is_ending.load(Ordering::Relaxed) {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "this page ends now, and nothing was done");
         }
-        if !self.door.is_first(request, once) {
-            return refuse(StatusCode::CONFLICT, words.refused, words.done_before);
+        match self.door.send(request, once) {
+            Sending::First => {}
+            Sending::UnderWay => return refuse(StatusCode::CONFLICT, words.refused, words.under_way),
+            Sending::Ended => return refuse(StatusCode::CONFLICT, words.refused, words.done_before),
         }
         let (what, outcome) = (act.described(&request.form), act::CUT_OFF.to_owned());
-        let mut acting = Acting { site: self, request, session, what, outcome };
+        let mut acting = Acting { site: self, request, session, once, what, outcome };
         let ended = act.run(&self.client, &self.asked, &self.is_ending, words, &request.form).await;
         acting.outcome = act::outcome(&ended);
+        let doubt = ended.as_ref().err().map(Doubt::of);
+        if doubt == Some(Doubt::None) {
+            self.door.take_back(request, once);
+        }
         drop(acting);
         match ended {
             Ok(done) => {
                 self.door.notify(request, done.notice);
                 Response::see(&done.location)
             }
-            Err(failure) => self.not_done(request, session, once, failure),
+            Err(failure) => self.not_done(request, session, failure),
         }
     }
 
-    fn not_done(&self, request: &Request, session: &Session, once: &str, failure: Failure) -> Response {
+    fn not_done(&self, request: &Request, session: &Session, failure: Failure) -> Response {
         let words = Self::words(request);
         let doubt = Doubt::of(&failure);
         let mut page = page_of(failure, words);
-        match doubt {
-            Doubt::None => self.door.take_back(request, once),
-            Doubt::All => page.body = html! { (page.body) p.hint { (words.maybe_done) } },
-            Doubt::Part => {}
+        if doubt == Doubt::All {
+            page.body = html! { (page.body) p.hint { (words.maybe_done) } };
         }
         self.framed(request, Some(session), &page)
     }

@@ -216,6 +216,7 @@ words! {
     done_schedule_resume: "The schedule fires again.", "定时任务已恢复。";
     done_schedule_run: "The job {} is pushed.", "任务 {} 已推入。";
     done_schedule_remove: "The schedule is removed.", "定时任务已删除。";
+    under_way: "This form was sent before, and what it asks for is under way. See what it comes to before you do it again.", "此表单已提交，操作正在进行中。请先查看结果再重试。";
     done_before: "This form was sent before, and acted once. Nothing more was done.", "此表单已提交过，只执行一次；未再执行任何操作。";
 
     no_failed: "No job has failed for good", "没有失败的任务";
