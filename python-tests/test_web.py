@@ -778,6 +778,25 @@ def test_a_browser_that_goes_away_ends_no_action(
     assert [line for line in err.splitlines() if f": {act} queue=mail" in line and line.endswith(": done")], err
 
 
+def test_what_was_not_done_is_said_though_the_browser_has_gone(start: Start, own_server: Server) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    queue.push(1)
+    web = start(own_server.url, "duly:")
+    web.enter()
+    form = web.form("/ask/delete?queue=orders", "delete")
+    queue.push(2)
+    own_server.freeze()
+    web.send_and_go(form)
+    time.sleep(0.5)
+    own_server.thaw()
+    said = "What you asked for before (delete queue=orders jobs=1) was not done: The queue is not deleted"
+    until(lambda: said in unescape(web.get("/").text), "it is not said")
+    assert said not in unescape(web.get("/").text)
+    # Who sees it at once gets no notice of it.
+    assert "is not deleted" in web.post(form.action, form.fields).text
+    assert "What you asked for before" not in web.get("/").text
+
+
 def test_half_a_form_does_nothing(web: Web, client: duly.Client) -> None:
     client.queue("orders").push(1)
     form = web.form("/queue?queue=orders", "pause")

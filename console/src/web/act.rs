@@ -468,6 +468,14 @@ impl Doubt {
     }
 }
 
+/// Why it was not done.
+pub(crate) fn reason(failure: &Failure) -> String {
+    match failure {
+        Failure::Page(page) => page.title.clone(),
+        Failure::Error(error) => error.to_string(),
+    }
+}
+
 /// For the log.
 pub(crate) fn outcome(ended: &Result<Done, Failure>) -> String {
     match ended {

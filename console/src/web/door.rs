@@ -249,6 +249,14 @@ impl Door {
         self.with_session(request, |session| session.notice = Some(notice));
     }
 
+    /// The same, when the request is over.
+    pub(crate) fn notify_session(&self, session: &Session, notice: String) {
+        let mut inside = self.inside();
+        if let Some(known) = inside.sessions.iter_mut().find(|known| same(&known.secret, &session.secret)) {
+            known.notice = Some(notice);
+        }
+    }
+
     pub(crate) fn take_notice(&self, request: &Request) -> Option<String> {
         self.with_session(request, |session| session.notice.take()).flatten()
     }

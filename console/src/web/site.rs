@@ -17,7 +17,7 @@ use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
 use super::scrape::{self, Closed, Scrapes};
 use super::view::{Failure, Page, View, failed};
-use super::words::Words;
+use super::words::{Words, fill};
 use super::{failed as failed_page, groups, job, matches, overview, queue, schedules, search, workers};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -290,28 +290,34 @@ impl Site {
         let mut acting = Acting { site: self, request, session, once, what, outcome };
         let ended = act.run(&self.client, &self.asked, &self.is_ending, words, &request.form).await;
         acting.outcome = act::outcome(&ended);
-        let doubt = ended.as_ref().err().map(Doubt::of);
-        if doubt == Some(Doubt::None) {
+        if ended.as_ref().err().map(Doubt::of) == Some(Doubt::None) {
             self.door.take_back(request, once);
         }
+        let what = acting.what.clone();
         drop(acting);
         match ended {
             Ok(done) => {
                 self.door.notify(request, done.notice);
                 Response::see(&done.location)
             }
-            Err(failure) => self.not_done(request, session, failure),
+            Err(failure) => self.not_done(request, session, &what, failure),
         }
     }
 
-    fn not_done(&self, request: &Request, session: &Session, failure: Failure) -> Response {
+    fn not_done(&self, request: &Request, session: &Session, what: &str, failure: Failure) -> Response {
         let words = Self::words(request);
         let doubt = Doubt::of(&failure);
+        let unseen = match doubt {
+            Doubt::None => words.unseen_not_done,
+            Doubt::All => words.unseen_maybe_done,
+            Doubt::Part => words.unseen_partly_done,
+        };
+        let unseen = fill(unseen, &[&what, &act::reason(&failure)]);
         let mut page = page_of(failure, words);
         if doubt == Doubt::All {
             page.body = html! { (page.body) p.hint { (words.maybe_done) } };
         }
-        self.framed(request, Some(session), &page)
+        Response { unseen: Some((session.clone(), unseen)), ..self.framed(request, Some(session), &page) }
     }
 
     /// When, who, and what.

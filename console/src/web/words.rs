@@ -281,6 +281,9 @@ words! {
     unreachable: "The server of the queues does not answer", "队列服务器没有响应";
     unreachable_more: "Nothing is lost. This page comes back when the server does.", "不会丢失任何数据。服务器恢复后，此页面会自动恢复。";
     maybe_done: "The action may have been done. Look before you send it again.", "操作可能已经执行，请先查看再重试。";
+    unseen_not_done: "What you asked for before ({}) was not done: {}", "之前请求的操作（{}）未执行：{}";
+    unseen_maybe_done: "What you asked for before ({}) may have been done: {}", "之前请求的操作（{}）可能已执行：{}";
+    unseen_partly_done: "Only a part was done of what you asked for before ({}): {}", "之前请求的操作（{}）只完成了一部分：{}";
     partly_done: "Only a part of this was done", "只完成了一部分";
     partly_done_more: "See what is left before you do it again: this form is used.", "请先查看剩余的内容再重试：此表单已使用。";
     went_wrong: "This cannot be shown", "无法显示";
