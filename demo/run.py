@@ -373,8 +373,10 @@ def main() -> int:
     if missing := what_is_missing(part):
         print(missing, file=sys.stderr)
         return 2
-    # As Ctrl-C: end all that was started. A closed terminal, too, except where somebody said to outlive it (nohup).
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # As Ctrl-C, so Ctrl-\ (SIGQUIT): end all that was started. A closed terminal, too, except where somebody said to
+    # outlive it (nohup).
+    for number in (signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="duly-demo-"))

@@ -123,7 +123,7 @@ class Stage:
             yield
         finally:
             # This takes some seconds at most: a second Ctrl-C does not cut it short, and leave something behind.
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
             running = [process.popen for process in self._processes if process.popen.poll() is None]
             for popen in running:

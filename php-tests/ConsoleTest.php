@@ -55,29 +55,31 @@ final class ConsoleTest extends ServerTestCase
         self::assertSame($status, $web->end(), $web->said());
     }
 
-    public function testAPageStaysUnderNohup(): void
+    /** @dataProvider signals */
+    public function testAPageStaysWhereASignalIsIgnored(int $ignored): void
     {
+        [$other, $status] = $ignored === SIGINT ? [SIGTERM, 0] : [SIGINT, 130];
         $target = ['--listen', '127.0.0.1:0', '--url', $this->server->url()];
-        $command = ['sh', '-c', 'trap "" HUP; exec "$@"', 'sh', PHP_BINARY, self::PROGRAM, 'web', ...$target];
+        $command = ['sh', '-c', "trap '' {$ignored}; exec \"\$@\"", 'sh', PHP_BINARY, self::PROGRAM, 'web', ...$target];
         $web = new Running($command, __DIR__);
         $web->hear('http://127.0.0.1:');
-        $web->signal(SIGHUP);
+        $web->signal($ignored);
         Program::untilSignalsHaveCome($web->pid());
-        $web->signal(SIGINT);
-        self::assertSame(130, $web->end(), $web->said());
+        $web->signal($other);
+        self::assertSame($status, $web->end(), $web->said());
         $program = $this->program("
-            pcntl_signal(SIGHUP, SIG_IGN);
+            pcntl_signal({$ignored}, SIG_IGN);
             say('ends with ' . Duly\\Console::run(" . var_export(['web', ...$target], true) . "));
-            posix_kill(getmypid(), SIGHUP);
-            pcntl_signal(SIGHUP, SIG_DFL);
-            posix_kill(getmypid(), SIGHUP);
+            posix_kill(getmypid(), {$ignored});
+            pcntl_signal({$ignored}, SIG_DFL);
+            posix_kill(getmypid(), {$ignored});
         ");
         $program->hear('http://127.0.0.1:');
-        $program->signal(SIGHUP);
+        $program->signal($ignored);
         Program::untilSignalsHaveCome($program->pid());
-        $program->signal(SIGINT);
-        self::assertSame(-SIGHUP, $program->end(), $program->said());
-        self::assertStringEndsWith("ends with 130\n", $program->said());
+        $program->signal($other);
+        self::assertSame(-$ignored, $program->end(), $program->said());
+        self::assertStringEndsWith("ends with {$status}\n", $program->said());
     }
 
     /** @dataProvider signals */

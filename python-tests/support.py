@@ -192,13 +192,18 @@ def way_to(server: Server, word: bytes, act: Callable[[], object]) -> Iterator[s
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
 
+    def connect(near: socket.socket) -> None:
+        with near, socket.socket(socket.AF_UNIX) as far, suppress(OSError):
+            far.connect(str(server.socket))
+            back = threading.Thread(target=carry, args=(far, near, False), daemon=True)
+            back.start()
+            carry(near, far, True)
+            back.join()
+
     def accept() -> None:
         with suppress(OSError):
             while True:
-                near, far = listener.accept()[0], socket.socket(socket.AF_UNIX)
-                far.connect(str(server.socket))
-                for source, target, is_there in [(near, far, True), (far, near, False)]:
-                    threading.Thread(target=carry, args=(source, target, is_there), daemon=True).start()
+                threading.Thread(target=connect, args=(listener.accept()[0],), daemon=True).start()
 
     threading.Thread(target=accept, daemon=True).start()
     try:

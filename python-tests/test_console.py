@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -167,6 +170,60 @@ def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Prog
         both.process.send_signal(signal.SIGINT)
         assert both.line() == "130"
     assert both.ends_well() == ""
+
+
+@pytest.mark.parametrize("meanwhile", ["another command", "a handler"])
+def test_a_command_that_ends_takes_no_signal_from_others(
+    program: Callable[[str], Program], server: Server, prefix: str, meanwhile: str
+) -> None:
+    server.cli("rpush", f"{prefix}old", "1")
+    may_go_on = threading.Event()
+    with way_to(server, f"{prefix}old".encode(), lambda: may_go_on.wait(30)) as url:
+        both = program(f"""
+            import os, signal, threading, time
+            drain = ["bridge", "drain", "--from", "list", "--ready", PREFIX + "old", "--to", "orders"]
+            page = ["web", "--listen", "127.0.0.1:0"]
+            if {meanwhile!r} == "another command":
+                signal.signal(signal.SIGTERM, lambda *_: print("handled"))
+
+            def run(*command):
+                status = duly.command([*command, "--prefix", PREFIX])
+                print(command[0], status)
+
+            def hears_of_hangups():
+                with open("/proc/self/status") as status:
+                    caught = status.read().partition("SigCgt:")[2].split()[0]
+                return int(caught, 16) & 1
+
+            threads = [threading.Thread(target=run, args=(*drain, "--url", {url!r}))]
+            threads[0].start()
+            while not hears_of_hangups():
+                time.sleep(0.01)
+            if {meanwhile!r} == "another command":
+                threads.append(threading.Thread(target=run, args=(*page, "--url", URL)))
+                threads[1].start()
+            else:
+                signal.signal(signal.SIGTERM, lambda *_: print("handled meanwhile"))
+                print("handler is set")
+            for thread in threads:
+                thread.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)
+            print("interrupted")
+            os.kill(os.getpid(), signal.SIGHUP)
+        """)
+        assert both.line().startswith(("http://", "handler"))
+        may_go_on.set()
+        line = both.line()
+        while line != "bridge 0":
+            assert line, both.end()
+            line = both.line()
+    if meanwhile == "another command":
+        both.process.send_signal(signal.SIGTERM)
+        assert both.line() == "web 0"
+    assert both.line() == ("handled" if meanwhile == "another command" else "handled meanwhile")
+    assert both.line() == "interrupted"
+    assert both.end()[0] == -signal.SIGHUP
 
 
 def test_output_that_cannot_be_written_is_no_success(orders: duly.Queue, server: Server, prefix: str) -> None:
@@ -528,7 +585,10 @@ def test_a_terminal_is_asked_before_jobs_are_removed(server: Server, prefix: str
             os.write(ours, answer)
             _, err = process.communicate(timeout=60)
         os.close(ours)
-        assert err.startswith(b"Remove all 1 ready jobs of orders? [y/N] ")
+        assert err.startswith(
+            b"Remove all 1 ready jobs of orders? If others come before you answer, as many of all of them"
+        )
+        assert b": those that are to run first. [y/N] " in err
         assert (process.returncode, orders.counts().ready) == (left, left)
 
 
@@ -560,15 +620,28 @@ def test_a_yes_acts_on_no_more_jobs_than_were_asked_about(
         os.close(ours)
         return process.returncode, out.decode(), err.decode()
 
-    came = "duly: jobs that came into failed meanwhile, and stay: 40\n"
+    left = "duly: jobs that are left in failed: 40\n"
     fail("purged", 3)
-    assert answer("purge", "orders", "failed", come="b") == (0, "3 failed jobs of orders are removed\n", came)
+    assert answer("purge", "orders", "failed", come="b") == (0, "3 failed jobs of orders are removed\n", left)
     assert queue.find("purged0") is None
     queue.purge("failed")
     fail("again", 3)
     status, out, err = answer("requeue", "orders", "--all", come="d")
-    assert (status, out, err) == (0, "3 of 3 failed jobs are ready again\n", came)
+    assert (status, out, err) == (0, "3 of 3 failed jobs are ready again\n", left)
     assert {job.id for job in queue.peek("ready")} == {"again0", "again1", "again2"}
+
+
+def test_what_was_removed_before_an_error_is_said(client: duly.Client, server: Server, prefix: str) -> None:
+    queue = client.partitions("mail", 2)
+    queue.push_many([duly.NewJob(number) for number in range(40)])
+    key = f"{prefix}{{mail/1}}:returned"
+    with way_to(server, key.encode(), lambda: server.cli("SET", key, "foreign")) as url:
+        command = [sys.executable, "-m", "duly", "purge", "mail", "ready", "--yes", "--url", url, "--prefix", prefix]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    left = queue.counts().ready
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"; {40 - left} jobs were removed before that" in ended.stderr
+    assert 0 < left < 40
 
 
 def test_help_shows_all_commands() -> None:
@@ -634,6 +707,79 @@ def test_bridge_takes_over_the_jobs_of_another_queue(
     status, _, err = bridge("all")
     assert status == 2
     assert "dry-run" in err
+
+
+def hears_of_signals(process: subprocess.Popen[str]) -> bool:
+    """Python itself does not catch SIGHUP."""
+    status = Path(f"/proc/{process.pid}/status").read_text("utf-8")
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & 1)
+
+
+@pytest.mark.parametrize("when", ["at the start", "later", "twice"])
+def test_a_signal_ends_a_bridge_whose_server_hangs(own_server: Server, when: str) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    own_server.cli("rpush", "old", "1")
+    options = ["--from", "list", "--ready", "old", "--to", "orders", "--url", own_server.url]
+    if when == "at the start":
+        own_server.freeze()
+    command = [sys.executable, "-m", "duly", "bridge", "follow", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follow:
+        try:
+            until(lambda: hears_of_signals(follow), "it hears of no signals")
+            if when != "at the start":
+                until(lambda: queue.counts().ready == 1, "it does not come over")
+                own_server.freeze()
+            follow.send_signal(signal.SIGTERM)
+            if when == "twice":
+                time.sleep(0.5)
+                follow.send_signal(signal.SIGTERM)
+            out, err = follow.communicate(timeout=1.5 if when == "twice" else 8)
+        finally:
+            follow.kill()
+            own_server.thaw()
+    if when == "twice":
+        assert (follow.returncode, "interrupted: what is in flight waits" in err) == (130, True)
+        return
+    assert (follow.returncode, err) == (0, "")
+    assert "the old keys could not be counted at the end: " in out
+    assert bool(re.search(r"^old +ready +1 +1 +\?$", out, re.MULTILINE)) == (when == "later")
+
+
+def test_a_signal_ends_the_page_whose_server_hangs(own_server: Server) -> None:
+    own_server.freeze()
+    command = [sys.executable, "-m", "duly", "web", "--listen", "127.0.0.1:0", "--url", own_server.url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as web:
+        try:
+            until(lambda: hears_of_signals(web), "it hears of no signals")
+            web.send_signal(signal.SIGTERM)
+            assert web.communicate(timeout=2) == ("", "")
+        finally:
+            web.kill()
+            own_server.thaw()
+    assert web.returncode == 0
+
+
+def test_a_bridge_takes_the_number_of_partitions_from_the_list(
+    duly_command: Command, client: duly.Client, server: Server, prefix: str
+) -> None:
+    orders = client.partitions("orders", 4)
+    orders.push(0)
+    server.cli("rpush", f"{prefix}old", *map(str, range(20)))
+    options = ["--from", "list", "--ready", f"{prefix}old", "--to", "orders"]
+    for mode in ("dry-run", "drain", "follow"):
+        for given, said in (("2", "not 2"), ("1", "not 0"), ("0", "not 0")):
+            status, out, err = duly_command("bridge", mode, *options, "--partitions", given)
+            assert (status, out) == (2, "")
+            assert f"the queue orders has 4 partitions, {said}: say `--partitions 4`, or leave it out" in err
+    assert server.cli("llen", f"{prefix}old").strip() == "20"
+    status, _, err = duly_command("bridge", "drain", "--from", "think-queue", "--queue", "mail", "--queue", "orders")
+    assert (status, "run a bridge for each number" in err) == (2, True)
+    assert duly_command("bridge", "drain", *options)[0] == 0
+    assert orders.counts().ready == 21
+    assert [queue.partitions for queue in client.queues().queues] == [4]
+    server.cli("rpush", f"{prefix}old", "1")
+    assert duly_command("bridge", "drain", *options[:-1], "new", "--partitions", "3")[0] == 0
+    assert client.partitions("new", 3).counts().ready == 1
 
 
 @pytest.mark.parametrize(

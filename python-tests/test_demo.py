@@ -58,7 +58,7 @@ def nothing_is_left_of(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are looked for in /proc")
-@pytest.mark.parametrize("by", ["a key", "make and a key", "two keys", "a signal"])
+@pytest.mark.parametrize("by", ["a key", "make and a key", "two keys", "a key to quit", "a signal"])
 def test_on_a_terminal_it_ends_with_a_page_until_ctrl_c(folder: Path, tmp_path: Path, by: str) -> None:
     command = DEMO
     if by == "make and a key":
@@ -82,7 +82,7 @@ def test_on_a_terminal_it_ends_with_a_page_until_ctrl_c(folder: Path, tmp_path: 
         if by == "a signal":
             os.kill(terminal.pid, signal.SIGTERM)
         else:
-            terminal.press("\x03" if by != "two keys" else "\x03\x03")
+            terminal.press({"two keys": "\x03\x03", "a key to quit": "\x1c"}.get(by, "\x03"))
         assert terminal.end() == 0, terminal.said.decode()
         assert "stopped; nothing is left running" in terminal.said.decode()
         with pytest.raises(URLError):

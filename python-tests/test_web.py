@@ -28,7 +28,7 @@ import duly
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from slow_lines import Line, slow_lines
-from support import Server, running, until
+from support import Server, running, until, way_to
 
 HOSTILE = "<script>alert(1)</script>"
 PASSWORD = "a long password"
@@ -613,11 +613,37 @@ def test_a_yes_to_all_acts_on_no_more_jobs_than_were_asked_about(web: Web, clien
                 answer = web.post(form.action, {**form.fields, "asked": wrong})
                 assert answer.status in (400, 409), wrong
         assert queue.counts().failed == 23
-        came = "Jobs that came into this state since the question, and stay: 20."
-        assert web.say_yes(form) == f"{said} {came}"
+        assert web.say_yes(form) == f"{said} Jobs that are left in this state: 20."
         assert {job.id.rstrip("0123456789") for job in queue.peek("failed")} == {f"{act}-later"}
         queue.purge("failed")
     assert queue.counts().ready == 3
+
+
+def test_a_yes_to_failed_jobs_takes_none_that_failed_since(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for number in range(3):
+        fail(queue, f"asked{number}")
+    form = web.form("/ask/purge?queue=mail&state=failed", "purge")
+    queue.cancel("asked1")
+    for number in range(3):
+        fail(queue, f"later{number}")
+    assert web.say_yes(form) == "2 jobs are removed. Jobs that are left in this state: 3."
+    assert {job.id for job in queue.peek("failed")} == {"later0", "later1", "later2"}
+
+
+def test_a_yes_says_which_jobs_it_takes(web: Web, client: duly.Client) -> None:
+    queue = client.queue("mail")
+    for number in range(2):
+        queue.push(1, id=f"asked{number}", delay=3600)
+    page = "/ask/purge?queue=mail&state=delayed"
+    assert "delayed ones by their due time" in web.ask("GET", page).text
+    assert "延迟任务按到期时间" in web.ask("GET", f"{page}&lang=zh").text
+    web.get("/", lang="en")
+    form = web.form(page, "purge")
+    for number in range(2):
+        queue.push(1, id=f"sooner{number}", delay=60)
+    assert web.say_yes(form) == "2 jobs are removed. Jobs that are left in this state: 2."
+    assert {job.id for job in queue.peek("delayed")} == {"asked0", "asked1"}
 
 
 def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:
@@ -688,6 +714,26 @@ def test_a_second_click_does_nothing(web: Web, client: duly.Client) -> None:
     assert queue.counts().ready == 2
 
 
+def test_a_second_click_on_what_is_under_way_says_so(start: Start, own_server: Server) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    queue.push(1)
+    web = start(own_server.url, "duly:")
+    web.enter()
+    form = web.form("/ask/delete?queue=orders", "delete")
+    # So the first one is refused.
+    queue.push(2)
+    own_server.freeze()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(web.post, form.action, form.fields)
+        time.sleep(0.5)
+        answer = web.post(form.action, form.fields)
+        own_server.thaw()
+        assert (answer.status, "what it asks for is under way" in answer.text) == (409, True)
+        assert "is not deleted" in first.result().text
+    # It did nothing, and may be sent again.
+    assert "is not deleted" in web.post(form.action, form.fields).text
+
+
 def fail_all(queue: duly.Queue, count: int) -> None:
     queue.push_many([duly.NewJob(number, max_retries=0) for number in range(count)])
     for _ in range(0, count, 100):
@@ -730,6 +776,25 @@ def test_a_browser_that_goes_away_ends_no_action(
         assert (answer.status, "acted once" in answer.text) == (409, True)
         _, err = web.end()
     assert [line for line in err.splitlines() if f": {act} queue=mail" in line and line.endswith(": done")], err
+
+
+def test_what_was_not_done_is_said_though_the_browser_has_gone(start: Start, own_server: Server) -> None:
+    queue = duly.Client(own_server.url).queue("orders")
+    queue.push(1)
+    web = start(own_server.url, "duly:")
+    web.enter()
+    form = web.form("/ask/delete?queue=orders", "delete")
+    queue.push(2)
+    own_server.freeze()
+    web.send_and_go(form)
+    time.sleep(0.5)
+    own_server.thaw()
+    said = "What you asked for before (delete queue=orders jobs=1) was not done: The queue is not deleted"
+    until(lambda: said in unescape(web.get("/").text), "it is not said")
+    assert said not in unescape(web.get("/").text)
+    # Who sees it at once gets no notice of it.
+    assert "is not deleted" in web.post(form.action, form.fields).text
+    assert "What you asked for before" not in web.get("/").text
 
 
 def test_half_a_form_does_nothing(web: Web, client: duly.Client) -> None:
@@ -1126,6 +1191,26 @@ def test_a_server_that_is_down_is_said_and_comes_back(start: Start, own_server: 
     assert web.post(form.action, form.fields).status == 303
 
 
+@pytest.mark.parametrize("act", ["purge", "delete"])
+def test_what_was_done_before_an_outage_is_said_and_not_done_again(start: Start, own_server: Server, act: str) -> None:
+    queue = duly.Client(own_server.url).partitions("mail", 2)
+    queue.push_many([duly.NewJob(number) for number in range(40)])
+    # One of its keys is in no call before that which removes jobs of this part.
+    with way_to(own_server, b"{mail/1}:returned", own_server.kill) as url:
+        web = start(url, "duly:")
+        web.enter()
+        form = web.form(f"/ask/{act}?queue=mail&parts=2&state=ready", act)
+        answer = web.post(form.action, form.fields)
+        text = unescape(re.sub("<.*?>", "", answer.text))
+        assert (answer.status, "Nothing is lost" in text) == (503, False), text
+        assert "Only a part of this was done" in text
+        assert re.search(r"; (\d+ jobs were|one of its parts was) removed before that", text), text
+        answer = web.post(form.action, form.fields)
+        assert (answer.status, "sent before" in answer.text) == (409, True)
+        _, err = web.end()
+    assert "removed before that" in err
+
+
 def test_a_server_that_hangs_is_said(start: Start, own_server: Server) -> None:
     web = start(own_server.url, "duly:")
     web.enter()
@@ -1315,16 +1400,19 @@ def test_prometheus_scrapes_the_page(
             process.communicate()
 
 
-def test_a_terminal_that_goes_away_ends_nothing_under_nohup(start: Start, server: Server, prefix: str) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+@pytest.mark.parametrize("ignored", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_is_ignored_ends_nothing(
+    start: Start, server: Server, prefix: str, ignored: signal.Signals
+) -> None:
+    before = signal.signal(ignored, signal.SIG_IGN)
     try:
         web = start(server.url, prefix)
     finally:
-        signal.signal(signal.SIGHUP, before)
+        signal.signal(ignored, before)
     web.enter()
-    web.process.send_signal(signal.SIGHUP)
+    web.process.send_signal(ignored)
     assert web.get("/").status == 200
-    assert web.end()[0] == 0
+    assert web.end(signal.SIGHUP if ignored == signal.SIGTERM else signal.SIGTERM)[0] == 0
 
 
 @pytest.mark.parametrize(("by", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])

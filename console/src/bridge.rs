@@ -1,13 +1,15 @@
 //! `duly bridge`.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use duly::{BridgeReport, Client, Durability, Error, OldQueue, ScoreUnit};
+use duly::{BridgeReport, Client, Durability, Error, ErrorKind, OldQueue, ScoreUnit};
+use tokio::sync::oneshot;
 
 use crate::signals::Ends;
-use crate::target::Target;
+use crate::target::{Target, all, given_for, partitions_of};
 use crate::{DONE, FAILED, INTERRUPTED, Output, invalid};
 
 /// How often a line says how far it is.
@@ -17,8 +19,7 @@ const SAY_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Begin with `dry-run`. Then stop the old consumers, run `follow` beside the old producers, and change these to duly one by one. When none \
-is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree. With --back jobs go the other way. If duly's \
-queues have partitions, say how many in each run.
+is left, end `follow` with Ctrl-C, and run `drain` once: it must say that counts agree. With --back jobs go the other way.
 
 examples:
   duly bridge dry-run --from think-queue --queue orders --source redis://old:6379/0
@@ -40,9 +41,9 @@ pub(crate) struct Bridge {
     /// The other way: duly's jobs go into the keys of thinkphp, workerman or think-queue
     #[arg(long)]
     back: bool,
-    /// Number of partitions of duly's queues; the same in each run
-    #[arg(long, default_value_t = 1)]
-    partitions: u16,
+    /// Number of partitions of duly's queues, the same in each run; 0 if they have none [default: what the list of queues says]
+    #[arg(long)]
+    partitions: Option<u16>,
     /// When a job counts as taken over: `none`, `wait:<n>` (so many replicas have it) or `fsync` (it is on the disk)
     #[arg(long, default_value = "none")]
     durability: Durability,
@@ -207,6 +208,35 @@ impl Kind {
 
 impl Bridge {
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
+        let Output { out, err } = output;
+        let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
+        // Until the report is written: a signal does not cut it off.
+        let mut ends;
+        let report = match self.mode {
+            Mode::DryRun => self.bridge().await?.count().await?,
+            Mode::GiveBack => {
+                let given = self.bridge().await?.give_back().await?;
+                _ = writeln!(out, "{given}");
+                return Ok(DONE);
+            }
+            Mode::Follow | Mode::Drain => {
+                ends = Ends::hear()?;
+                let ended = match self.mode {
+                    Mode::Follow => self.follow(&mut ends, &mut progress).await,
+                    _ => self.drain(&mut ends, &mut progress).await,
+                };
+                let Some(report) = ended.inspect_err(|_| progress.say_what_was_moved())? else {
+                    progress.say_that_it_was_interrupted();
+                    return Ok(INTERRUPTED);
+                };
+                report
+            }
+        };
+        _ = writeln!(out, "{report}");
+        Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
+    }
+
+    async fn bridge(&self) -> Result<duly::Bridge, Error> {
         let old = self.old.queue(self.from)?;
         let is_back = self.back || matches!(self.mode, Mode::GiveBack);
         // What comes in is waited for, and not what goes out.
@@ -219,41 +249,74 @@ impl Bridge {
             None => self.target.builder(),
         };
         let source = source.durability(into_old).build()?;
-        let mut bridge = duly::Bridge::new(&source, &target, old).partitions(self.partitions)?;
+        let mut bridge = duly::Bridge::new(&source, &target, old.clone());
         if is_back {
             bridge = bridge.back()?;
         }
-        let Output { out, err } = output;
-        let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
-        // Until the report is written: a second signal does not cut it off.
-        let mut ends;
-        let report = match self.mode {
-            Mode::DryRun => bridge.count().await?,
-            Mode::GiveBack => {
-                let given = bridge.give_back().await?;
-                _ = writeln!(out, "{given}");
-                return Ok(DONE);
-            }
-            Mode::Follow => {
-                ends = Ends::hear()?;
-                let ended = async { _ = ends.come().await };
-                let followed = bridge.follow(ended, |report| progress.say(report)).await;
-                followed.inspect_err(|_| progress.say_what_was_moved())?
-            }
-            Mode::Drain => {
-                ends = Ends::hear()?;
-                let drained = tokio::select! {
-                    drained = bridge.drain(|report| progress.say(report)) => drained,
-                    _ = ends.come() => {
-                        _ = writeln!(err, "duly: interrupted: what is in flight waits beside its key; run it again");
-                        return Ok(INTERRUPTED);
-                    }
-                };
-                drained.inspect_err(|_| progress.say_what_was_moved())?
+        bridge.partitions(self.partitions_of(&target, &old.named_queues()).await?)
+    }
+
+    /// Nothing if a signal has ended it.
+    async fn drain(&self, ends: &mut Ends, progress: &mut Progress<'_>) -> Result<Option<BridgeReport>, Error> {
+        let drained = async { self.bridge().await?.drain(|report| progress.say(report)).await };
+        tokio::select! {
+            drained = Box::pin(drained) => drained.map(Some),
+            _ = ends.come() => Ok(None),
+        }
+    }
+
+    /// Nothing if a second signal has ended it.
+    async fn follow(&self, ends: &mut Ends, progress: &mut Progress<'_>) -> Result<Option<BridgeReport>, Error> {
+        let bridge = tokio::select! {
+            bridge = self.bridge() => bridge?,
+            _ = ends.come() => {
+                let mut report = BridgeReport::default();
+                report.uncounted = Some("it had not begun".to_owned());
+                return Ok(Some(report));
             }
         };
-        _ = writeln!(out, "{report}");
-        Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
+        let (is_to_end, ended) = oneshot::channel::<()>();
+        let twice = async {
+            ends.come().await;
+            drop(is_to_end);
+            ends.come().await
+        };
+        let ended = async { _ = ended.await };
+        tokio::select! {
+            followed = Box::pin(bridge.follow(ended, |report| progress.say(report))) => followed.map(Some),
+            _ = twice => Ok(None),
+        }
+    }
+}
+
+impl Bridge {
+    /// How many parts duly's queues have: 1 also if they have none. In parts of another number nobody would look for the jobs.
+    ///
+    /// Errors: `InvalidArgument` if the list of queues says another number.
+    async fn partitions_of(&self, duly: &Client, queues: &BTreeSet<&str>) -> Result<u16, Error> {
+        let given = self.partitions.map(|given| if given == 1 { 0 } else { given });
+        let listed = match (given, all(duly).await) {
+            // Who may not read the list must know.
+            (Some(given), Err(error)) if error.kind() == ErrorKind::PermissionDenied => return Ok(given.max(1)),
+            (_, listed) => listed?,
+        };
+        let mut number = given;
+        for queue in queues {
+            let of_queue = match given {
+                Some(given) => given_for(duly, queue, given, &listed).await?,
+                None => partitions_of(queue, &listed)?,
+            };
+            if of_queue == 1 {
+                return Err(invalid(format!("the queue {queue} has 1 partition: a bridge needs none, or 2 or more")));
+            }
+            if *number.get_or_insert(of_queue) != of_queue {
+                return Err(invalid(format!(
+                    "the queue {queue} has another number of partitions than those before it: run a bridge for each number; for a queue \
+                     that is new, say it with --partitions"
+                )));
+            }
+        }
+        Ok(number.unwrap_or(0).max(1))
     }
 }
 
@@ -283,6 +346,10 @@ impl Progress<'_> {
             self.said_at = Instant::now();
             _ = writeln!(self.err, "duly: {} moved", jobs_are(self.moved));
         }
+    }
+
+    fn say_that_it_was_interrupted(&mut self) {
+        _ = writeln!(self.err, "duly: interrupted: what is in flight waits beside its key; run it again");
     }
 
     /// Before an error, which has no report.

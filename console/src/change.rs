@@ -129,7 +129,7 @@ impl Requeue {
             let requeued = queue.requeue_extent(&asked).await?;
             output.line(&format!("{requeued} of {failed} failed jobs are ready again"));
             if failed > 0 {
-                say_what_came(&queue, State::Failed, failed - requeued.min(failed), &mut output).await;
+                say_what_is_left(&queue, State::Failed, &mut output).await;
             }
             if requeued < failed {
                 output.complain("the others stay in failed: other jobs have their keys, or somebody else was first");
@@ -216,26 +216,36 @@ impl Purge {
         let (state, name) = (State::from(self.state), &self.one.queue);
         let asked = queue.extent(state).await?;
         let count = asked.jobs();
-        let question = format!("Remove all {count} {} jobs of {name}?", state.as_str());
+        let question = format!("Remove all {count} {} jobs of {name}?{}", state.as_str(), if_others_come(state));
         if count > 0 && !self.yes.agrees(&question, &mut output)? {
             return Ok(FAILED);
         }
         let removed = queue.purge_extent(&asked).await?;
         output.line(&format!("{removed} {} jobs of {name} are removed", state.as_str()));
         if count > 0 {
-            say_what_came(&queue, state, 0, &mut output).await;
+            say_what_is_left(&queue, state, &mut output).await;
         }
         Ok(DONE)
     }
 }
 
-/// Of the jobs that came into the state since the question. `stayed`: how many it was about that are still there.
-async fn say_what_came(queue: &Queue, state: State, stayed: u64, output: &mut Output<'_>) {
+/// Which jobs a yes is about where others come before it. Of failed jobs it is about those that had failed when it was asked.
+fn if_others_come(state: State) -> String {
+    let first = match state {
+        State::Failed => return String::new(),
+        State::Delayed => "are due first",
+        State::Ready => "are to run first",
+        State::Reserved => "have the leases that end first",
+    };
+    format!(" If others come before you answer, as many of all of them are removed: those that {first}.")
+}
+
+async fn say_what_is_left(queue: &Queue, state: State, output: &mut Output<'_>) {
     // All is done, and a server that goes away now takes nothing of it back.
     let Ok(counts) = queue.counts().await else { return };
-    let came = counts.of(state).saturating_sub(stayed);
-    if came > 0 {
-        output.complain(&format!("jobs that came into {} meanwhile, and stay: {came}", state.as_str()));
+    let left = counts.of(state);
+    if left > 0 {
+        output.complain(&format!("jobs that are left in {}: {left}", state.as_str()));
     }
 }
 

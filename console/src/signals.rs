@@ -29,11 +29,11 @@ impl End {
 }
 
 /// Hears of the signals that end a command until this is dropped. What the language has set for them is not called meanwhile:
-/// PHP's own handlers end the process.
+/// PHP's own handlers end the process. One that is ignored stays ignored, as `nohup` has SIGHUP, and some shells have SIGINT of what
+/// runs in the background.
 pub(crate) struct Ends {
-    interrupted: Heard,
-    terminated: Heard,
-    /// Nothing where it is ignored, as `nohup` has it.
+    interrupted: Option<Heard>,
+    terminated: Option<Heard>,
     hung_up: Option<Heard>,
 }
 
@@ -43,61 +43,108 @@ impl Ends {
             Heard::of(kind)
                 .map_err(|error| Error::new(ErrorKind::Internal, format!("signals cannot be heard of: {error}")))
         };
-        let is_ignored = now(libc::SIGHUP).sa_sigaction == libc::SIG_IGN;
-        let hung_up = if is_ignored { None } else { Some(hear(SignalKind::hangup())?) };
         let (interrupted, terminated) = (hear(SignalKind::interrupt())?, hear(SignalKind::terminate())?);
-        Ok(Self { interrupted, terminated, hung_up })
+        Ok(Self { interrupted, terminated, hung_up: hear(SignalKind::hangup())? })
     }
 
     /// Ready at the first of them.
     pub(crate) async fn come(&mut self) -> End {
-        let hung_up = async {
-            match &mut self.hung_up {
-                Some(heard) => _ = heard.signal.recv().await,
-                None => pending().await,
-            }
-        };
         tokio::select! {
-            _ = self.interrupted.signal.recv() => End::Interrupted,
-            _ = self.terminated.signal.recv() => End::Terminated,
-            () = hung_up => End::Terminated,
+            () = came(&mut self.interrupted) => End::Interrupted,
+            () = came(&mut self.terminated) => End::Terminated,
+            () = came(&mut self.hung_up) => End::Terminated,
         }
     }
 }
 
-/// The handlers of tokio, which sets each of them once in a process.
-static OURS: Mutex<Vec<(c_int, libc::sigaction)>> = Mutex::new(Vec::new());
+async fn came(heard: &mut Option<Heard>) {
+    match heard {
+        Some(heard) => _ = heard.signal.recv().await,
+        None => pending().await,
+    }
+}
 
-/// One signal.
+/// One signal in this process, whose commands may overlap.
+struct Handled {
+    number: c_int,
+    /// Tokio's handler, which it sets once. Nothing if others in this process use tokio's: then nothing is to be set.
+    ours: Option<libc::sigaction>,
+    /// What was set before, and is again when the last command has ended.
+    before: libc::sigaction,
+    /// How many commands hear of it.
+    commands: usize,
+}
+
+static HANDLED: Mutex<Vec<Handled>> = Mutex::new(Vec::new());
+
+/// A signal that a command hears of.
 struct Heard {
     signal: Signal,
     number: c_int,
-    /// What was set for it, and is again when this is dropped.
-    before: libc::sigaction,
 }
 
 impl Heard {
-    fn of(kind: SignalKind) -> std::io::Result<Self> {
+    /// Nothing if it is ignored.
+    fn of(kind: SignalKind) -> std::io::Result<Option<Self>> {
         let number = kind.as_raw_value();
-        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-        // Tokio's handler calls the one that was there before it: there is to be none.
-        let before = set(number, &default());
-        let signal = signal(kind).inspect_err(|_| _ = set(number, &before))?;
-        match ours.iter().find(|(known, _)| *known == number) {
-            Some((_, handler)) => _ = set(number, handler),
-            None => match now(number) {
-                // Others in this process have set it, and what was there before calls it.
-                handler if handler.sa_sigaction == libc::SIG_DFL => _ = set(number, &before),
-                handler => ours.push((number, handler)),
-            },
+        let mut all = HANDLED.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = now(number);
+        if current.sa_sigaction == libc::SIG_IGN {
+            return Ok(None);
         }
-        Ok(Self { signal, number, before })
+        if let Some(handled) = all.iter_mut().find(|handled| handled.number == number) {
+            let signal = signal(kind)?;
+            handled.begin(current);
+            return Ok(Some(Self { signal, number }));
+        }
+        let (signal, handled) = first(kind, current)?;
+        all.push(handled);
+        Ok(Some(Self { signal, number }))
+    }
+}
+
+/// The first time in this process.
+fn first(kind: SignalKind, before: libc::sigaction) -> std::io::Result<(Signal, Handled)> {
+    let number = kind.as_raw_value();
+    // Tokio's handler calls the one that was there before it: there is to be none.
+    set(number, &default());
+    let signal = signal(kind).inspect_err(|_| set(number, &before))?;
+    let handler = now(number);
+    // Others in this process have let tokio set it, and what was there before calls it.
+    let is_set_before = handler.sa_sigaction == libc::SIG_DFL;
+    if is_set_before {
+        set(number, &before);
+    }
+    let ours = (!is_set_before).then_some(handler);
+    Ok((signal, Handled { number, ours, before, commands: 1 }))
+}
+
+impl Handled {
+    /// Another command hears of it, beside those that do.
+    fn begin(&mut self, current: libc::sigaction) {
+        self.commands += 1;
+        if let Some(ours) = self.ours.filter(|ours| ours.sa_sigaction != current.sa_sigaction) {
+            self.before = current;
+            set(self.number, &ours);
+        }
+    }
+
+    fn end(&mut self) {
+        self.commands -= 1;
+        let is_ours = self.ours.is_some_and(|ours| ours.sa_sigaction == now(self.number).sa_sigaction);
+        // Somebody else may have set another one meanwhile, such as a worker.
+        if self.commands == 0 && is_ours {
+            set(self.number, &self.before);
+        }
     }
 }
 
 impl Drop for Heard {
     fn drop(&mut self) {
-        set(self.number, &self.before);
+        let mut all = HANDLED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handled) = all.iter_mut().find(|handled| handled.number == self.number) {
+            handled.end();
+        }
     }
 }
 
@@ -106,12 +153,9 @@ fn default() -> libc::sigaction {
     unsafe { std::mem::zeroed() }
 }
 
-/// Gives what was set before.
-fn set(signal: c_int, action: &libc::sigaction) -> libc::sigaction {
-    let mut before = default();
-    // SAFETY: both live until the call returns. The action is that of the system, or was set for this signal before.
-    unsafe { libc::sigaction(signal, &raw const *action, &raw mut before) };
-    before
+fn set(signal: c_int, action: &libc::sigaction) {
+    // SAFETY: it lives until the call returns. The action is that of the system, or was set for this signal before.
+    unsafe { libc::sigaction(signal, &raw const *action, std::ptr::null_mut()) };
 }
 
 fn now(signal: c_int) -> libc::sigaction {

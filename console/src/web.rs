@@ -109,7 +109,11 @@ impl Web {
         let (may_act, asked) = (!self.read_only, Asked::default());
         let (scrapes, is_ending) = (Scrapes::default(), AtomicBool::new(false));
         let site = Arc::new(Site { client: client.clone(), prefix, door, may_act, asked, log, scrapes, is_ending });
-        if let Err(error) = client.ping().await {
+        let answered = tokio::select! {
+            answered = client.ping() => answered,
+            end = ends.come() => return Ok(end.status()),
+        };
+        if let Err(error) = answered {
             output.complain(&format!("{error}; the page says so until the server answers"));
         }
         output.line(&format!("http://{address}/{path}"));

@@ -101,7 +101,7 @@ elseif cap > 0 then
     redis.call('HDEL', returned, unpack(ids))
     return redis.call('HDEL', jobs, unpack(ids))
   end
-  local set = state == 'delayed' and delayed or failed
+  local set, latest = state == 'delayed' and delayed or failed, '+inf'
   --- include: purge/out_of_state
   -- with `removed > 0` for `seen > 0`: the bridge stops at entries that no longer count
   if seen > 0 then more = 'more' end

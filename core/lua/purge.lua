@@ -1,4 +1,5 @@
--- Removes jobs of one state, the oldest first, at most `cap`; called again until nothing is left. Who runs one loses its lease.
+-- Removes the first jobs of one state, at most `cap`: by due time, priority, end of the lease, or time of the failure, and no job that
+-- failed after `latest`. Called again until nothing is left. Who runs one loses its lease.
 -- Moves:   delayed | ready | reserved | failed -> gone.
 -- Replies: `<removed> <entries looked at>`, and a line with the id of each removed job for whose result somebody may wait;
 --          or `superseded`, `forgotten`, `format <n>`, `levels <list>`.

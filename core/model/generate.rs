@@ -158,6 +158,8 @@ pub(super) enum Step {
         who: Who,
         state: &'static str,
         cap: usize,
+        /// Only those with a score up to so many milliseconds ago.
+        asked_ago: Option<u64>,
     },
     Promote {
         who: Who,
@@ -461,7 +463,7 @@ fn phrase() -> impl Strategy<Value = Vec<Step>> {
     let fail_now = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
     let last = prop_oneof![
         Just(Step::Cancel { who: me, only: "", names: Names::Ids(vec![0]) }),
-        Just(Step::Purge { who: me, state: "failed", cap: 9 }),
+        Just(Step::Purge { who: me, state: "failed", cap: 9, asked_ago: None }),
         Just(Step::Requeue { who: me, picks: vec![0], all_failed: false }),
     ];
     let two_of_one_key = last
@@ -541,7 +543,7 @@ fn by_name() -> impl Strategy<Value = Vec<Step>> {
             let limit = |names| Step::Limit { who: me, limits: None, names };
             let last = match last {
                 0 => Step::Cancel { who: me, only: "", names: Names::LastPushed },
-                1 => Step::Purge { who: me, state: "ready", cap: 3 },
+                1 => Step::Purge { who: me, state: "ready", cap: 3, asked_ago: None },
                 2 => Step::LoseMeta,
                 3 => Step::Peek { state: "ready", offset: 1, limit: 5 },
                 _ => Step::Advance(10),
@@ -629,8 +631,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(who, by_key, pick, when)| Step::Reschedule { who, by_key, pick, when }),
         4 => (who(), prop::collection::vec(0..8_usize, 1..3), any::<bool>())
             .prop_map(|(who, picks, all_failed)| Step::Requeue { who, picks, all_failed }),
-        3 => (who(), select(vec!["ready", "delayed", "reserved", "failed"]), cap.clone())
-            .prop_map(|(who, state, cap)| Step::Purge { who, state, cap }),
+        3 => (who(), select(vec!["ready", "delayed", "reserved", "failed"]), cap.clone(), select(vec![None, Some(0), Some(1)]))
+            .prop_map(|(who, state, cap, ago)| Step::Purge { who, state, cap, asked_ago: ago.filter(|_| state == "failed") }),
         3 => (who(), cap.clone()).prop_map(|(who, cap)| Step::Promote { who, cap }),
         3 => (who(), cap).prop_map(|(who, cap)| Step::Reclaim { who, cap }),
         2 => (who(), prop::bool::weighted(0.4)).prop_map(|(who, pause)| Step::Pause { who, pause }),

@@ -216,7 +216,7 @@ fn of_large_jobs_only_those_are_read_that_fit() {
     let (few, keyed) = (120_000, [(0, Some("k")), (50_000, None), (50_000, None), (50_000, None)]);
     let items: Vec<_> = keyed.into_iter().map(|(padding, key)| item(9, padding, key)).collect();
     let all = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items };
-    let purge = |state| Step::Purge { who: ME, state, cap: 9 };
+    let purge = |state| Step::Purge { who: ME, state, cap: 9, asked_ago: None };
     let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
     let failed = Step::Settle { who: ME, endings: Endings::OfLastBatch(fail) };
     holds(&[all.clone(), reserve(9, few), reserve(9, few), reserve(9, few), reserve(9, few)]);
@@ -249,7 +249,7 @@ fn one_call_reads_four_mebibytes_of_failed_records() {
     let items = std::iter::once(large).chain(std::iter::repeat_n(keyless, 6)).map(|record| (9, record, When::Now));
     let all = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: items.collect() };
     let behind = Step::Push { who: ME, count: 1, record: NewRecord { level: 9, ..PLAIN }, when: When::Now };
-    let purge = |state| Step::Purge { who: ME, state, cap: 9 };
+    let purge = |state| Step::Purge { who: ME, state, cap: 9, asked_ago: None };
     let requeue = Step::Requeue { who: ME, picks: vec![], all_failed: true };
     holds(&[all.clone(), behind, purge("ready"), purge("ready"), purge("ready")]);
     // One call takes four mebibytes back, too: two of them.
@@ -304,14 +304,23 @@ fn a_promise_is_never_for_a_moment_that_is_over() {
 fn a_purge_keeps_to_its_cap_across_levels() {
     let urgent = NewRecord { level: 0, ..PLAIN };
     let push_urgent = Step::Push { who: ME, count: 2, record: urgent, when: When::Now };
-    holds(&[push_urgent, push(3), Step::Purge { who: ME, state: "ready", cap: 3 }]);
+    holds(&[push_urgent, push(3), Step::Purge { who: ME, state: "ready", cap: 3, asked_ago: None }]);
 }
 
 #[test]
 fn a_purge_keeps_to_its_cap_across_what_a_limit_of_a_name_holds_back() {
-    let purge = Step::Purge { who: ME, state: "ready", cap: 3 };
+    let purge = Step::Purge { who: ME, state: "ready", cap: 3, asked_ago: None };
     // One runs, and what was read behind it is put aside.
     holds(&[of_mail(1, 0, 0), push_mail(4), reserve(4, MANY_BYTES), push(2), purge.clone(), purge]);
+}
+
+#[test]
+fn a_purge_of_failed_jobs_leaves_those_that_failed_since_it_was_asked_for() {
+    let fail = Deed::Back { verb: Verb::Failed, delay_ms: 0, error: "", rewrite: false };
+    let failed = Step::Settle { who: ME, endings: Endings::OfLastBatch(fail) };
+    let purge = Step::Purge { who: ME, state: "failed", cap: 9, asked_ago: Some(5) };
+    let earlier = [push(2), reserve(2, MANY_BYTES), failed.clone(), Step::Advance(9)];
+    holds(&[&earlier[..], &[push(2), reserve(2, MANY_BYTES), failed, purge.clone(), purge]].concat());
 }
 
 #[test]
@@ -319,7 +328,7 @@ fn a_purge_of_ready_jobs_leaves_one_that_was_rescheduled() {
     let item = |id| (id, PLAIN, When::Now);
     let two = Step::PushUnique { who: ME, if_duplicate: IfDuplicate::Refuse, items: vec![item(0), item(1)] };
     let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
-    let purge = Step::Purge { who: ME, state: "ready", cap: 9 };
+    let purge = Step::Purge { who: ME, state: "ready", cap: 9, asked_ago: None };
     holds(&[two, later, purge, Step::Advance(5), reserve(2, MANY_BYTES)]);
 }
 
@@ -335,7 +344,7 @@ fn a_late_copy_of_a_call_that_found_nothing_to_do_does_nothing() {
     let fail = Step::Settle { who: other, endings: Endings::Some(vec![ending(0, fail)]) };
     let push = item(other, 0);
     holds(&[Step::Cancel { who: ME, only: "", names: Names::Keys(vec!["k"]) }, push.clone(), Step::Resend { back: 1 }]);
-    holds(&[Step::Purge { who: ME, state: "ready", cap: 9 }, push.clone(), Step::Resend { back: 1 }]);
+    holds(&[Step::Purge { who: ME, state: "ready", cap: 9, asked_ago: None }, push.clone(), Step::Resend { back: 1 }]);
     let later = Step::Reschedule { who: ME, by_key: None, pick: 0, when: When::After(5) };
     holds(&[later, push.clone(), Step::Resend { back: 1 }]);
     let requeue = Step::Requeue { who: ME, picks: vec![0], all_failed: false };

@@ -248,7 +248,10 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
             call!(Reschedule { by: *by, only: "" }.with([(name.as_str(), *due)]))
         }
         Command::Requeue { ids, .. } => call!(Requeue {}.with(ids.iter().map(String::as_bytes))),
-        Command::Purge { state, cap, .. } => call!(Purge { state, cap: *cap }.with([])),
+        Command::Purge { state, cap, latest, .. } => {
+            let latest = latest.map_or_else(|| "+inf".to_owned(), |latest| latest.to_string());
+            call!(Purge { state, cap: *cap, latest }.with([]))
+        }
         Command::Promote { cap } => call!(Promote { promote_cap: *cap }.with([])),
         Command::Reclaim { cap } => call!(Reclaim { reclaim_cap: *cap }.with([])),
         Command::Pause { pause, .. } => call!(Pause { pause: if *pause { "1" } else { "0" } }.with([])),

@@ -176,7 +176,14 @@ impl State {
         Ok(self.remember(call, reply))
     }
 
-    pub(super) fn purge(&mut self, passed: Passed, call: &CallId, state: &str, cap: usize) -> Result<Answer, Refused> {
+    pub(super) fn purge(
+        &mut self,
+        passed: Passed,
+        call: &CallId,
+        state: &str,
+        cap: usize,
+        latest: Option<u64>,
+    ) -> Result<Answer, Refused> {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
@@ -243,7 +250,9 @@ impl State {
                 }
             }
             _ => {
-                let mut all: Vec<_> = self.failed.iter().map(|(id, at)| (*at, id.clone())).collect();
+                let is_asked_for = |at: &u64| latest.is_none_or(|latest| *at <= latest);
+                let failed = self.failed.iter().filter(|(_, at)| is_asked_for(at));
+                let mut all: Vec<_> = failed.map(|(id, at)| (*at, id.clone())).collect();
                 all.sort();
                 all.truncate(cap);
                 let first: Vec<_> = all.iter().map(|(_, id)| id.clone()).collect();

@@ -252,7 +252,10 @@ impl World<'_> {
                 }
                 (*who, Command::Requeue { call: self.next_call(*who), ids })
             }
-            Step::Purge { who, state, cap } => (*who, Command::Purge { call: self.next_call(*who), state, cap: *cap }),
+            Step::Purge { who, state, cap, asked_ago } => {
+                let latest = asked_ago.map(|ago| self.state.clock.saturating_sub(ago));
+                (*who, Command::Purge { call: self.next_call(*who), state, cap: *cap, latest })
+            }
             Step::Promote { who, cap } => (*who, Command::Promote { cap: *cap }),
             Step::Reclaim { who, cap } => (*who, Command::Reclaim { cap: *cap }),
             Step::Pause { who, pause } => (*who, Command::Pause { call: self.next_call(*who), pause: *pause }),
@@ -587,7 +590,7 @@ impl World<'_> {
             Step::Cancel { who, only: "", names: Names::Ids(vec![0, 1, 2]) },
             Step::Reschedule { who, by_key: None, pick: 0, when: When::After(5) },
             Step::Requeue { who, picks: vec![0], all_failed: true },
-            Step::Purge { who, state: "ready", cap: 10 },
+            Step::Purge { who, state: "ready", cap: 10, asked_ago: None },
             Step::Promote { who, cap: 10 },
             Step::Reclaim { who, cap: 10 },
             Step::Pause { who, pause: true },

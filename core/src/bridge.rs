@@ -52,6 +52,9 @@ const BATCH_BYTES: usize = 1024 * 1024;
 const LOCK_TTL: Duration = Duration::from_secs(15);
 /// How often empty keys are looked at while old producers run.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How long a bridge that was ended may go on with its batch, and how long it may count what is left.
+const LONGEST_LAST_BATCH: Duration = Duration::from_secs(2);
+const LONGEST_COUNT: Duration = Duration::from_secs(3);
 
 /// Takes over the jobs of another queue.
 ///
@@ -126,7 +129,8 @@ impl Bridge {
     }
 
     /// The same, and goes on until `ends` is ready, for as long as old producers run. It waits out servers that do not answer, and
-    /// another bridge.
+    /// another bridge. From then on it takes a few seconds at most: of servers that do not answer, the report says that the rest is not
+    /// counted.
     ///
     /// Errors: as [`drain`](Self::drain), but for those that pass.
     pub async fn follow(
@@ -138,14 +142,20 @@ impl Bridge {
         let ends = async {
             ends.await;
             has_ended.store(true, Ordering::Relaxed);
-            std::future::pending::<()>().await;
+            tokio::time::sleep(LONGEST_LAST_BATCH).await;
         };
-        // A server that is not there at the start is a mistake, and one that goes away later an outage.
-        self.source.ping().await?;
-        self.target.ping().await?;
         let (mut report, mut has_begun) = (BridgeReport::default(), false);
         let follow = async {
             let (mut backoff, ends) = (Backoff::default(), || has_ended.load(Ordering::Relaxed));
+            // A server that is not there at the start is a mistake, and one that goes away later an outage.
+            let is_there = async {
+                self.source.ping().await?;
+                self.target.ping().await
+            };
+            match is_there.await {
+                Err(_) if ends() => return Ok(()),
+                is_there => is_there?,
+            }
             loop {
                 let run = async {
                     if !has_begun {
@@ -156,8 +166,8 @@ impl Bridge {
                     self.run(&mut report, &mut progress, Some(&ends)).await
                 };
                 match run.await {
-                    Ok(()) => break Ok(()),
-                    Err(_) if ends() => break Ok(()),
+                    Ok(()) => return Ok(()),
+                    Err(_) if ends() => return Ok(()),
                     // What no replica has yet is still in flight: it is sent again, and waited for again.
                     Err(error)
                         if error.is_transient()
@@ -172,7 +182,7 @@ impl Bridge {
                         progress(&report);
                         tokio::time::sleep(LOOK_AGAIN * 5).await;
                     }
-                    Err(error) => break Err(error),
+                    Err(error) => return Err(error),
                 }
             }
         };
@@ -180,10 +190,17 @@ impl Bridge {
             followed = follow => followed?,
             () = ends => {}
         }
-        if !has_begun {
-            return self.begin().await;
+        Ok(self.end_soon(report, has_begun).await)
+    }
+
+    /// Whoever has ended it waits for this.
+    async fn end_soon(&self, report: BridgeReport, has_begun: bool) -> BridgeReport {
+        let counting = async { if has_begun { self.end(report.clone()).await } else { self.begin().await } };
+        match tokio::time::timeout(LONGEST_COUNT, counting).await {
+            Ok(Ok(counted)) => counted,
+            Ok(Err(error)) => BridgeReport { uncounted: Some(error.to_string()), ..report },
+            Err(_) => BridgeReport { uncounted: Some("a server does not answer".to_owned()), ..report },
         }
-        self.end(report).await
     }
 
     /// Until there is nothing left, or, if there is such a thing, until `ends` says so.

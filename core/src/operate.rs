@@ -1,6 +1,7 @@
 //! The verbs of operators and producers for jobs that are in a queue.
 
 mod audit;
+mod done;
 mod extent;
 mod failure_groups;
 mod inspect;
@@ -30,6 +31,7 @@ pub use server::ServerView;
 
 use std::time::Duration;
 
+use self::done::Done;
 use crate::process::host;
 use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{
@@ -43,6 +45,10 @@ use crate::value::time::{MAX_DELAY, Millis, When};
 
 /// How many entries one call of the hand-started rounds moves.
 const ROUND: usize = 500;
+
+/// What a call has done to jobs, as its error says it.
+const READY: &str = "made ready";
+const REMOVED: &str = "removed";
 
 /// The states in which jobs wait to be run.
 const WAITING: [State; 2] = [State::Delayed, State::Ready];
@@ -160,13 +166,18 @@ impl Queue {
         for id in ids {
             name::check_id(id).map_err(self.during("requeue"))?;
         }
+        let done = Done::default();
+        done.all(self.requeue_in_parts(ids, &done), READY).await
+    }
+
+    async fn requeue_in_parts(&self, ids: &[String], done: &Done) -> Result<Vec<Requeued>, Error> {
         if let [part] = self.each_part() {
-            return part.requeue(ids).await;
+            return part.requeue(ids, done).await;
         }
         let likely = |id: &&String| Some(self.part_index(id));
         let mut outcomes = self
             .by_part(ids.iter().collect(), likely, Requeued::Absent, |part, ids| {
-                Box::pin(async move { part.requeue(&ids).await })
+                Box::pin(async move { part.requeue(&ids, done).await })
             })
             .await?;
         for (id, outcome) in ids.iter().zip(&mut outcomes) {
@@ -174,7 +185,7 @@ impl Queue {
             while *outcome == Requeued::Absent
                 && let Some(part) = others.next()
             {
-                *outcome = part.requeue(&[id]).await?.pop().unwrap_or(Requeued::Absent);
+                *outcome = part.requeue(&[id], done).await?.pop().unwrap_or(Requeued::Absent);
             }
         }
         Ok(outcomes)
@@ -183,11 +194,14 @@ impl Queue {
     /// Runs all jobs again that have failed by now, and returns how many. Jobs whose key belongs to another job now stay,
     /// and so do jobs that fail meanwhile: otherwise a handler that fails at once would keep this call running for ever.
     pub async fn requeue_all(&self) -> Result<u64, Error> {
-        let mut requeued = 0;
-        for part in self.each_part() {
-            requeued += part.requeue_all().await?;
-        }
-        Ok(requeued)
+        let done = Done::default();
+        let steps = async {
+            for part in self.each_part() {
+                part.requeue_all(&done).await?;
+            }
+            Ok(done.jobs())
+        };
+        done.all(steps, READY).await
     }
 
     /// Removes all jobs in this state, in steps that never block the server for long, and returns how many. It removes at most
@@ -196,11 +210,7 @@ impl Queue {
     /// Purging `Reserved` takes the jobs from their workers as [`Queue::cancel`] does: the lease is lost, a worker interrupts the
     /// run when it learns that, and an ack is refused.
     pub async fn purge(&self, state: State) -> Result<u64, Error> {
-        let mut removed = 0;
-        for part in self.each_part() {
-            removed += part.purge(state, "purge").await?;
-        }
-        Ok(removed)
+        self.purge_states(&[state], "purge").await
     }
 
     /// Empties the queue: removes all jobs that wait, `Delayed` and then `Ready`, as [`Queue::purge`] does, and returns how many. None
@@ -209,13 +219,20 @@ impl Queue {
     /// Jobs that workers have stay: they run to their end, and what they come to counts (a retry waits in the queue again).
     /// [`Queue::purge`] of `Reserved` before this one takes those, too. Failed jobs stay for you to see.
     pub async fn clear(&self) -> Result<u64, Error> {
-        let mut removed = 0;
-        for part in self.each_part() {
-            for state in WAITING {
-                removed += part.purge(state, "clear").await?;
+        self.purge_states(&WAITING, "clear").await
+    }
+
+    async fn purge_states(&self, states: &[State], operation: &'static str) -> Result<u64, Error> {
+        let done = Done::default();
+        let steps = async {
+            for part in self.each_part() {
+                for state in states {
+                    part.purge(*state, operation, &done).await?;
+                }
             }
-        }
-        Ok(removed)
+            Ok(done.jobs())
+        };
+        done.all(steps, REMOVED).await
     }
 
     /// No more jobs are handed out until [`Queue::resume`]. Jobs still come in, and what runs may finish.
@@ -237,20 +254,26 @@ impl Queue {
 
     /// Moves due jobs to ready by hand, and returns how many. Every reserve does this by itself.
     pub async fn promote(&self) -> Result<u64, Error> {
-        let mut moved = 0;
-        for part in self.each_part() {
-            moved += part.promote().await?;
-        }
-        Ok(moved)
+        let done = Done::default();
+        let steps = async {
+            for part in self.each_part() {
+                part.promote(&done).await?;
+            }
+            Ok(done.jobs())
+        };
+        done.all(steps, READY).await
     }
 
     /// Takes back jobs whose lease has ended by hand, and returns how many. Every reserve does this by itself.
     pub async fn reclaim(&self) -> Result<u64, Error> {
-        let mut taken = 0;
-        for part in self.each_part() {
-            taken += part.reclaim().await?;
-        }
-        Ok(taken)
+        let done = Done::default();
+        let steps = async {
+            for part in self.each_part() {
+                part.reclaim(&done).await?;
+            }
+            Ok(done.jobs())
+        };
+        done.all(steps, "taken back").await
     }
 
     /// How many failed jobs the queue keeps (default 10,000) and for how long (default 180 days). Whenever another job
@@ -332,18 +355,20 @@ impl Part {
         }
     }
 
-    async fn requeue(&self, ids: &[impl AsRef<[u8]> + Sync]) -> Result<Vec<Requeued>, Error> {
+    async fn requeue(&self, ids: &[impl AsRef<[u8]> + Sync], done: &Done) -> Result<Vec<Requeued>, Error> {
         let mut outcomes = Vec::with_capacity(ids.len());
         while outcomes.len() < ids.len() {
             let rest = &ids[outcomes.len()..];
             let batch = &rest[..rest.len().min(MAX_BATCH)];
             let replies = self.run(Requeue {}.with(batch.iter().map(AsRef::as_ref))).await?;
+            let known = outcomes.len();
             outcomes.extend(replies.into_iter().map_while(|reply| match reply {
                 RequeueReply::Requeued => Some(Requeued::Ready),
                 RequeueReply::Duplicate(id) => Some(Requeued::Duplicate { id }),
                 RequeueReply::Absent => Some(Requeued::Absent),
                 RequeueReply::Later => None,
             }));
+            done.add(outcomes[known..].iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64);
         }
         Ok(outcomes)
     }
@@ -355,41 +380,48 @@ impl Part {
         page.map_err(self.during("requeue_all"))
     }
 
-    async fn requeue_all(&self) -> Result<u64, Error> {
+    async fn requeue_all(&self, done: &Done) -> Result<(), Error> {
         let start = self.counts_now("requeue_all").await?;
-        self.requeue_some(u64::try_from(start.failed).unwrap_or(0), start.now).await
+        self.requeue_some(u64::try_from(start.failed).unwrap_or(0), start.now, done).await
     }
 
     /// At most so many jobs that had failed by then.
-    async fn requeue_some(&self, most: u64, by: i64) -> Result<u64, Error> {
-        let (mut requeued, mut stayed) = (0, 0);
-        let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+    async fn requeue_some(&self, most: u64, by: i64, done: &Done) -> Result<(), Error> {
+        let (mut stayed, mut left) = (0, usize::try_from(most).unwrap_or(usize::MAX));
         while left > 0 {
             let page = self.failed_page(stayed, left.min(ROUND), by).await?;
             if page.is_empty() {
                 break;
             }
             left -= page.len();
-            for outcome in self.requeue(&page).await? {
-                if outcome == Requeued::Ready { requeued += 1 } else { stayed += 1 }
-            }
+            let outcomes = self.requeue(&page, done).await?;
+            stayed += outcomes.iter().filter(|outcome| **outcome != Requeued::Ready).count();
         }
-        Ok(requeued)
+        Ok(())
     }
 
-    async fn purge(&self, state: State, operation: &'static str) -> Result<u64, Error> {
+    async fn purge(&self, state: State, operation: &'static str, done: &Done) -> Result<(), Error> {
         let there = self.counts().await.map_err(|error| error.during(operation))?.of(state);
-        self.purge_some(state, there, operation).await
+        self.purge_some(state, there, None, operation, done).await
     }
 
-    /// At most so many jobs.
-    async fn purge_some(&self, state: State, most: u64, operation: &'static str) -> Result<u64, Error> {
-        let mut removed = 0;
-        while removed < most {
-            let cap = ROUND.min(usize::try_from(most - removed).unwrap_or(ROUND));
-            let purge = Purge { state: state.as_str(), cap };
+    /// At most so many jobs; of failed ones those that had failed by `latest`, if it is given.
+    async fn purge_some(
+        &self,
+        state: State,
+        most: u64,
+        latest: Option<i64>,
+        operation: &'static str,
+        done: &Done,
+    ) -> Result<(), Error> {
+        let mut left = most;
+        let latest = latest.map_or_else(|| "+inf".to_owned(), |latest| latest.to_string());
+        while left > 0 {
+            let cap = ROUND.min(usize::try_from(left).unwrap_or(ROUND));
+            let purge = Purge { state: state.as_str(), cap, latest: latest.clone() };
             let purged = self.run(purge.with([]).during(operation)).await?;
-            removed += purged.removed;
+            done.add(purged.removed);
+            left = left.saturating_sub(purged.removed);
             if !purged.awaited.is_empty() {
                 self.wake_waiters(operation, &purged.awaited).await;
             }
@@ -397,30 +429,28 @@ impl Part {
                 break;
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
-    async fn promote(&self) -> Result<u64, Error> {
-        let mut moved = 0;
+    async fn promote(&self, done: &Done) -> Result<(), Error> {
         loop {
-            let now_moved = self.run(Promote { promote_cap: ROUND }.with([])).await?;
-            moved += now_moved;
-            if now_moved < ROUND as u64 {
-                return Ok(moved);
+            let moved = self.run(Promote { promote_cap: ROUND }.with([])).await?;
+            done.add(moved);
+            if moved < ROUND as u64 {
+                return Ok(());
             }
         }
     }
 
-    async fn reclaim(&self) -> Result<u64, Error> {
-        let mut taken = 0;
+    async fn reclaim(&self, done: &Done) -> Result<(), Error> {
         loop {
             let now = self.run(Reclaim { reclaim_cap: ROUND }.with([])).await?;
             if !now.awaited.is_empty() {
                 self.wake_waiters("reclaim", &now.awaited).await;
             }
-            taken += now.taken;
+            done.add(now.taken);
             if now.taken < ROUND as u64 && !now.is_unfinished {
-                return Ok(taken);
+                return Ok(());
             }
         }
     }

@@ -21,47 +21,56 @@ fn run(arguments: &ZendHashTable) -> Result<u8, Fault> {
     let bytes = |value| Text::from_zval(value).map(|text| OsString::from_vec(text.bytes()));
     let arguments: Option<Vec<_>> = values(arguments).map(bytes).collect();
     let arguments = arguments.ok_or_else(|| Fault::invalid("arguments must be a list of strings"))?;
-    let _ignored = HangupIgnored::as_php_has_it();
+    let _ignored = Ignored::as_php_has_them();
     Ok(duly_console::run(arguments, &mut std::io::stdout(), &mut std::io::stderr()))
 }
 
 /// PHP puts a handler of its own before each signal, also before one that is ignored, as `nohup` has it: the command could not see that.
-/// While this lives, SIGHUP is ignored by the system itself.
-struct HangupIgnored(libc::sigaction);
+/// While this lives, such a signal is ignored by the system itself.
+struct Ignored {
+    signal: libc::c_int,
+    before: libc::sigaction,
+}
 
-impl HangupIgnored {
-    /// Nothing if PHP does not ignore it.
-    fn as_php_has_it() -> Option<Self> {
-        type Ask = extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction);
+/// What `zend_sigaction` is, since PHP 5.4.
+type Ask = extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction);
+
+impl Ignored {
+    /// Those that PHP ignores.
+    fn as_php_has_them() -> Vec<Self> {
         // SAFETY: the name ends with a zero. A PHP without handlers of its own has no such function, and the system knows all then.
         let ask = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"zend_sigaction".as_ptr()) };
         if ask.is_null() {
-            return None;
+            return Vec::new();
         }
-        // SAFETY: PHP has declared it so since 5.4. It only writes what is set, to an action that lives until it returns.
-        let set = unsafe {
-            let ask = std::mem::transmute::<*mut libc::c_void, Ask>(ask);
-            let mut set: libc::sigaction = std::mem::zeroed();
-            ask(libc::SIGHUP, std::ptr::null(), &raw mut set);
-            set.sa_sigaction
-        };
-        (set == libc::SIG_IGN).then(|| {
+        // SAFETY: PHP has declared it so since 5.4.
+        let ask = unsafe { std::mem::transmute::<*mut libc::c_void, Ask>(ask) };
+        [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().filter_map(|signal| Self::of(signal, ask)).collect()
+    }
+
+    /// Nothing if PHP does not ignore it.
+    fn of(signal: libc::c_int, ask: Ask) -> Option<Self> {
+        // SAFETY: all zeros is a valid action.
+        let mut set: libc::sigaction = unsafe { std::mem::zeroed() };
+        // It only writes what is set, to an action that lives until it returns.
+        ask(signal, std::ptr::null(), &raw mut set);
+        (set.sa_sigaction == libc::SIG_IGN).then(|| {
             // SAFETY: both actions live until their calls return.
             let before = unsafe {
                 let mut before: libc::sigaction = std::mem::zeroed();
-                libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut before);
-                libc::signal(libc::SIGHUP, libc::SIG_IGN);
+                libc::sigaction(signal, std::ptr::null(), &raw mut before);
+                libc::signal(signal, libc::SIG_IGN);
                 before
             };
-            Self(before)
+            Self { signal, before }
         })
     }
 }
 
-impl Drop for HangupIgnored {
+impl Drop for Ignored {
     fn drop(&mut self) {
         // SAFETY: it was set before.
-        unsafe { libc::sigaction(libc::SIGHUP, &raw const self.0, std::ptr::null_mut()) };
+        unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
     }
 }
 

@@ -241,7 +241,8 @@ impl Act {
                 let extent = queue.extent(state).await?;
                 let of_state = state_name(state, words).to_lowercase();
                 let question = fill(words.ask_purge, &[&number(extent.jobs()), &named.name, &of_state]);
-                asked(extent.jobs(), extent.to_text(), question, words.ask_purge_more, of_queue)
+                let more = if state == State::Failed { words.ask_purge_failed_more } else { words.ask_purge_more };
+                asked(extent.jobs(), extent.to_text(), question, more, of_queue)
             }
             Self::ScheduleRemove => {
                 let name = query.get("name");
@@ -323,8 +324,7 @@ impl Subject<'_> {
             0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
-        let came = failed.map_or(0, |failed| failed.saturating_sub(left));
-        Ok(Done::new(self.with_what_came(notice, came), self.to_queue()))
+        Ok(Done::new(self.with_what_is_left(notice, failed.unwrap_or(0)), self.to_queue()))
     }
 
     /// How many jobs the question was about.
@@ -334,10 +334,11 @@ impl Subject<'_> {
         Extent::parse(state, self.form.get("asked")).ok_or_else(unknown)
     }
 
-    fn with_what_came(&self, notice: String, came: u64) -> String {
-        match came {
+    /// `left`: how many jobs are in the state now.
+    fn with_what_is_left(&self, notice: String, left: u64) -> String {
+        match left {
             0 => notice,
-            _ => format!("{notice} {}", fill(self.words.done_came, &[&number(came)])),
+            _ => format!("{notice} {}", fill(self.words.done_left, &[&number(left)])),
         }
     }
 
@@ -384,12 +385,12 @@ impl Subject<'_> {
         let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
         let removed = self.queue.purge_extent(&self.extent(state)?).await?;
-        let came = self.queue.counts().await.map_or(0, |counts| counts.of(state));
+        let left = self.queue.counts().await.map_or(0, |counts| counts.of(state));
         let notice = match removed {
             0 => words.done_purge_none.to_owned(),
             _ => fill(words.done_purge, &[&number(removed)]),
         };
-        Ok(Done::new(self.with_what_came(notice, came), self.to_queue()))
+        Ok(Done::new(self.with_what_is_left(notice, left), self.to_queue()))
     }
 
     async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {
@@ -446,9 +447,33 @@ fn moment(text: &str) -> Option<Millis> {
     u64::try_from(at.as_millisecond()).ok().map(Millis::new)
 }
 
-/// May what the act would have done have been done?
-pub(crate) fn may_be_done(failure: &Failure) -> bool {
-    matches!(failure, Failure::Error(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Interrupted))
+/// What may have been done by an act that failed?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// Nothing.
+    None,
+    /// All of it.
+    All,
+    /// A part, which its error says.
+    Part,
+}
+
+impl Doubt {
+    pub(crate) fn of(failure: &Failure) -> Self {
+        match failure {
+            Failure::Error(error) if error.is_partly_done() => Self::Part,
+            Failure::Error(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Interrupted) => Self::All,
+            _ => Self::None,
+        }
+    }
+}
+
+/// Why it was not done.
+pub(crate) fn reason(failure: &Failure) -> String {
+    match failure {
+        Failure::Page(page) => page.title.clone(),
+        Failure::Error(error) => error.to_string(),
+    }
 }
 
 /// For the log.

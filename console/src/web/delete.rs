@@ -57,7 +57,7 @@ pub(crate) async fn delete(words: &Words, named: &Named, queue: &Queue, form: &F
     let asked = asked.ok_or_else(|| Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, ""))?;
     match queue.delete(asked).await {
         Ok(()) => Ok(Done::new(fill(words.done_delete, &[&named.name, &number(asked)]), "/".to_owned())),
-        Err(error) if error.kind() == ErrorKind::InvalidArgument => {
+        Err(error) if error.kind() == ErrorKind::InvalidArgument && !error.is_partly_done() => {
             let (now, schedules) = (total(&queue.counts().await?), queue.schedules().list(0, MOST_SCHEDULES).await?);
             let mut page = Page::refusal(StatusCode::CONFLICT, words.not_deleted, "");
             let to = named.link("/ask/delete", &[]);

@@ -34,6 +34,24 @@ fn same(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }
 
+/// A form that was sent.
+#[derive(Debug, Clone)]
+struct Sent {
+    form: String,
+    has_ended: bool,
+}
+
+/// How often a form was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// This is the first time, and it is under way now.
+    First,
+    /// It was sent before, and is under way.
+    UnderWay,
+    /// It was sent before, and has acted.
+    Ended,
+}
+
 /// A browser that has come in.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
@@ -45,7 +63,7 @@ pub(crate) struct Session {
     pub(crate) name: String,
     until: Instant,
     /// Forms that were sent: each acts once.
-    sent: VecDeque<String>,
+    sent: VecDeque<Sent>,
     /// What its next page says.
     notice: Option<String>,
 }
@@ -198,28 +216,45 @@ impl Door {
         self.written("", 0, request)
     }
 
-    /// Is this the first time that this form is sent?
-    pub(crate) fn is_first(&self, request: &Request, form: &str) -> bool {
-        let first = self.with_session(request, |session| {
-            if session.sent.iter().any(|sent| sent == form) {
-                return false;
+    /// A form is sent.
+    pub(crate) fn send(&self, request: &Request, form: &str) -> Sending {
+        let sending = self.with_session(request, |session| {
+            if let Some(sent) = session.sent.iter().find(|sent| sent.form == form) {
+                return if sent.has_ended { Sending::Ended } else { Sending::UnderWay };
             }
-            session.sent.push_back(form.to_owned());
+            session.sent.push_back(Sent { form: form.to_owned(), has_ended: false });
             if session.sent.len() > MOST_SENT {
                 session.sent.pop_front();
             }
-            true
+            Sending::First
         });
-        first.unwrap_or(false)
+        sending.unwrap_or(Sending::Ended)
+    }
+
+    /// What the form asked for has ended.
+    pub(crate) fn end(&self, request: &Request, form: &str) {
+        self.with_session(request, |session| {
+            for sent in session.sent.iter_mut().filter(|sent| sent.form == form) {
+                sent.has_ended = true;
+            }
+        });
     }
 
     /// The form did nothing, and may be sent again.
     pub(crate) fn take_back(&self, request: &Request, form: &str) {
-        self.with_session(request, |session| session.sent.retain(|sent| sent != form));
+        self.with_session(request, |session| session.sent.retain(|sent| sent.form != form));
     }
 
     pub(crate) fn notify(&self, request: &Request, notice: String) {
         self.with_session(request, |session| session.notice = Some(notice));
+    }
+
+    /// The same, when the request is over.
+    pub(crate) fn notify_session(&self, session: &Session, notice: String) {
+        let mut inside = self.inside();
+        if let Some(known) = inside.sessions.iter_mut().find(|known| same(&known.secret, &session.secret)) {
+            known.notice = Some(notice);
+        }
     }
 
     pub(crate) fn take_notice(&self, request: &Request) -> Option<String> {
@@ -288,11 +323,14 @@ mod tests {
     fn a_form_acts_once_unless_it_did_nothing() {
         let door = Door::new(None, Vec::new(), 80).unwrap();
         let (session, request) = come_in(&door);
-        assert!(door.is_first(&request, "a") && !door.is_first(&request, "a") && door.is_first(&request, "b"));
+        let sent = |form| door.send(&request, form);
+        assert_eq!(["a", "a", "b"].map(sent), [Sending::First, Sending::UnderWay, Sending::First]);
+        door.end(&request, "b");
+        assert_eq!(["a", "b"].map(sent), [Sending::UnderWay, Sending::Ended]);
         door.take_back(&request, "a");
-        assert!(door.is_first(&request, "a"));
+        assert_eq!(sent("a"), Sending::First);
         assert!(door.leave(&session, &request).contains("=; Path=/; Max-Age=0; HttpOnly"));
-        assert!(door.session(&request).is_none() && !door.is_first(&request, "c"));
+        assert!(door.session(&request).is_none() && sent("c") == Sending::Ended);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 
+use super::door::Session;
 use crate::show::escaped;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -100,13 +101,15 @@ pub(crate) struct Response {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+    /// What the next page of this session says if nobody waits for this response any more.
+    pub(crate) unseen: Option<(Session, String)>,
 }
 
 impl Response {
     pub(crate) fn new(status: StatusCode, kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
         let mut headers = HeaderMap::new();
         headers.insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        Self { status, headers, body: body.into() }
+        Self { status, headers, body: body.into(), unseen: None }
     }
 
     /// To another page, which the browser asks for with GET.

@@ -93,9 +93,9 @@ async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, under_
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let acts = request.method() == Method::POST;
         let (site, under_way) = (Arc::clone(&site), Arc::clone(&under_way));
-        let answer = Box::pin(async move { answer(request, peer, &site).await });
+        let answer = Box::pin(answer(request, peer, Arc::clone(&site)));
         // At once, and not when the answer is first asked for: a browser that has gone by then never asks for it.
-        let answer: Answer = if acts { in_a_task(answer, under_way.action(), &actions) } else { answer };
+        let answer: Answer = if acts { in_a_task(answer, under_way.action(), &actions, site) } else { answer };
         async move {
             let _being_answered = under_way.answers.acquire().await;
             Ok::<_, Infallible>(written(answer.await))
@@ -116,12 +116,19 @@ async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, under_
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// What acts goes on to its end, whoever waits for its answer.
-fn in_a_task(answer: Answer, permit: Option<OwnedSemaphorePermit>, actions: &Mutex<JoinSet<()>>) -> Answer {
+fn in_a_task(
+    answer: Answer,
+    permit: Option<OwnedSemaphorePermit>,
+    actions: &Mutex<JoinSet<()>>,
+    site: Arc<Site>,
+) -> Answer {
     let (tell, told) = oneshot::channel();
     let acting = async move {
         // Given back last, when what was cut off has been said.
         let _permit = permit;
-        _ = tell.send(answer.await);
+        if let Err(Response { unseen: Some((session, notice)), .. }) = tell.send(answer.await) {
+            site.door.notify_session(&session, notice);
+        }
     };
     actions.lock().unwrap_or_else(PoisonError::into_inner).spawn(acting);
     let failed = |_| {
@@ -131,7 +138,7 @@ fn in_a_task(answer: Answer, permit: Option<OwnedSemaphorePermit>, actions: &Mut
     Box::pin(async move { told.await.unwrap_or_else(failed) })
 }
 
-async fn answer(request: hyper::Request<Incoming>, peer: SocketAddr, site: &Site) -> Response {
+async fn answer(request: hyper::Request<Incoming>, peer: SocketAddr, site: Arc<Site>) -> Response {
     let (head, body) = request.into_parts();
     let refuse = |status, why: &'static str| Response::new(status, "text/plain; charset=utf-8", why);
     let mut form = Fields::default();

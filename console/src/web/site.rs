@@ -10,14 +10,14 @@ use hyper::header::{
 use hyper::{Method, StatusCode};
 use maud::{Markup, html};
 
-use super::act::{self, Act};
+use super::act::{self, Act, Doubt};
 use super::asked::Asked;
-use super::door::{Door, Refused, Session};
+use super::door::{Door, Refused, Sending, Session};
 use super::frame::Frame;
 use super::request::{REFRESH, Request, Response};
 use super::scrape::{self, Closed, Scrapes};
 use super::view::{Failure, Page, View, failed};
-use super::words::Words;
+use super::words::{Words, fill};
 use super::{failed as failed_page, groups, job, matches, overview, queue, schedules, search, workers};
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -76,12 +76,14 @@ struct Acting<'a> {
     site: &'a Site,
     request: &'a Request,
     session: &'a Session,
+    once: &'a str,
     what: String,
     outcome: String,
 }
 
 impl Drop for Acting<'_> {
     fn drop(&mut self) {
+        self.site.door.end(self.request, self.once);
         self.site.note(self.request, Some(self.session), &format!("{}: {}", self.what, self.outcome));
     }
 }
@@ -279,33 +281,43 @@ impl Site {
         if self.is_ending.load(Ordering::Relaxed) {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "this page ends now, and nothing was done");
         }
-        if !self.door.is_first(request, once) {
-            return refuse(StatusCode::CONFLICT, words.refused, words.done_before);
+        match self.door.send(request, once) {
+            Sending::First => {}
+            Sending::UnderWay => return refuse(StatusCode::CONFLICT, words.refused, words.under_way),
+            Sending::Ended => return refuse(StatusCode::CONFLICT, words.refused, words.done_before),
         }
         let (what, outcome) = (act.described(&request.form), act::CUT_OFF.to_owned());
-        let mut acting = Acting { site: self, request, session, what, outcome };
+        let mut acting = Acting { site: self, request, session, once, what, outcome };
         let ended = act.run(&self.client, &self.asked, &self.is_ending, words, &request.form).await;
         acting.outcome = act::outcome(&ended);
+        if ended.as_ref().err().map(Doubt::of) == Some(Doubt::None) {
+            self.door.take_back(request, once);
+        }
+        let what = acting.what.clone();
         drop(acting);
         match ended {
             Ok(done) => {
                 self.door.notify(request, done.notice);
                 Response::see(&done.location)
             }
-            Err(failure) => self.not_done(request, session, once, failure),
+            Err(failure) => self.not_done(request, session, &what, failure),
         }
     }
 
-    fn not_done(&self, request: &Request, session: &Session, once: &str, failure: Failure) -> Response {
+    fn not_done(&self, request: &Request, session: &Session, what: &str, failure: Failure) -> Response {
         let words = Self::words(request);
-        let may_be_done = act::may_be_done(&failure);
+        let doubt = Doubt::of(&failure);
+        let unseen = match doubt {
+            Doubt::None => words.unseen_not_done,
+            Doubt::All => words.unseen_maybe_done,
+            Doubt::Part => words.unseen_partly_done,
+        };
+        let unseen = fill(unseen, &[&what, &act::reason(&failure)]);
         let mut page = page_of(failure, words);
-        if may_be_done {
+        if doubt == Doubt::All {
             page.body = html! { (page.body) p.hint { (words.maybe_done) } };
-        } else {
-            self.door.take_back(request, once);
         }
-        self.framed(request, Some(session), &page)
+        Response { unseen: Some((session.clone(), unseen)), ..self.framed(request, Some(session), &page) }
     }
 
     /// When, who, and what.

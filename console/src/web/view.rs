@@ -139,16 +139,21 @@ pub(crate) fn empty(title: &str, more: &str) -> Markup {
 pub(crate) fn failed(error: &Error, words: &Words) -> Page {
     use ErrorKind as Kind;
     let (status, title) = match error.kind() {
+        Kind::InvalidArgument if error.is_partly_done() => (StatusCode::CONFLICT, words.refused),
         Kind::InvalidArgument | Kind::TooLarge => (StatusCode::BAD_REQUEST, words.went_wrong),
         Kind::NotFound => (StatusCode::NOT_FOUND, words.went_wrong),
         Kind::Duplicate => (StatusCode::CONFLICT, words.refused),
         kind if kind.is_transient() || is_no_answer(kind) => (StatusCode::SERVICE_UNAVAILABLE, words.unreachable),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, words.went_wrong),
     };
+    let title = if error.is_partly_done() { words.partly_done } else { title };
     let mut page = Page::refusal(status, title, &error.to_string());
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        page.body = html! { (page.body) p.hint { (words.unreachable_more) } };
-    }
+    let more = match status {
+        _ if error.is_partly_done() => Some(words.partly_done_more),
+        StatusCode::SERVICE_UNAVAILABLE => Some(words.unreachable_more),
+        _ => None,
+    };
+    page.body = html! { (page.body) @if let Some(more) = more { p.hint { (more) } } };
     page
 }
 

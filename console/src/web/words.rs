@@ -185,7 +185,8 @@ words! {
     ask_requeue_all: "Run all {} failed jobs of {} again?", "重新执行 {1} 的全部 {0} 个失败任务？";
     ask_requeue_all_more: "Their failures are forgotten, and they are ready at once.", "失败次数清零，并立即就绪。";
     ask_purge: "Remove all {0} {2} jobs of {1}?", "删除 {1} 中全部 {0} 个{2}任务？";
-    ask_purge_more: "This cannot be undone. No more jobs than these are removed, the oldest ones first.", "此操作不可撤销。最多删除这些数量的任务，先删最早的。";
+    ask_purge_failed_more: "This cannot be undone. Jobs that fail from now on stay.", "此操作不可撤销。此后失败的任务会保留。";
+    ask_purge_more: "This cannot be undone. No more jobs than this number are removed, in the order in which they come up: delayed ones by their due time, ready ones by priority, running ones by the end of their lease. A job that comes meanwhile may be among them, and another one stays then.", "此操作不可撤销。最多删除此数量的任务，按任务的先后顺序：延迟任务按到期时间，就绪任务按优先级，执行中的任务按租约到期时间。期间新到的任务可能在其中，此时会有另一个任务保留。";
     delete_queue: "Delete the queue", "删除队列";
     ask_delete: "Delete the queue {}?", "删除队列 {}？";
     ask_delete_empty: "It has no jobs. Its limits and totals are deleted with it.", "它没有任务。其限制和累计数会一并删除。";
@@ -207,7 +208,7 @@ words! {
     done_requeue_none: "No job is ready again: none is in failed any more. They were run again or removed since the question.", "没有任务重新就绪：失败中已没有任务。提问之后它们已重新执行或被删除。";
     done_requeue_some: "{} jobs are ready again; {} stay in failed, as other jobs have their keys or somebody else was first.", "{} 个任务已重新就绪；{} 个留在失败中：键被其他任务占用，或已被他人处理。";
     done_purge: "{} jobs are removed.", "已删除 {} 个任务。";
-    done_came: "Jobs that came into this state since the question, and stay: {}.", "提问之后进入该状态并保留的任务：{} 个。";
+    done_left: "Jobs that are left in this state: {}.", "该状态还剩任务：{} 个。";
     done_purge_none: "No job is removed: none is in this state any more. They have left it or were removed since the question.", "没有删除任务：该状态已没有任务。提问之后它们已离开该状态或被删除。";
     done_pause: "The queue is paused: no more of its jobs are handed out.", "队列已暂停：不再分发任务。";
     done_resume: "The queue hands out jobs again.", "队列已恢复分发任务。";
@@ -215,6 +216,7 @@ words! {
     done_schedule_resume: "The schedule fires again.", "定时任务已恢复。";
     done_schedule_run: "The job {} is pushed.", "任务 {} 已推入。";
     done_schedule_remove: "The schedule is removed.", "定时任务已删除。";
+    under_way: "This form was sent before, and what it asks for is under way. See what it comes to before you do it again.", "此表单已提交，操作正在进行中。请先查看结果再重试。";
     done_before: "This form was sent before, and acted once. Nothing more was done.", "此表单已提交过，只执行一次；未再执行任何操作。";
 
     no_failed: "No job has failed for good", "没有失败的任务";
@@ -279,6 +281,11 @@ words! {
     unreachable: "The server of the queues does not answer", "队列服务器没有响应";
     unreachable_more: "Nothing is lost. This page comes back when the server does.", "不会丢失任何数据。服务器恢复后，此页面会自动恢复。";
     maybe_done: "The action may have been done. Look before you send it again.", "操作可能已经执行，请先查看再重试。";
+    unseen_not_done: "What you asked for before ({}) was not done: {}", "之前请求的操作（{}）未执行：{}";
+    unseen_maybe_done: "What you asked for before ({}) may have been done: {}", "之前请求的操作（{}）可能已执行：{}";
+    unseen_partly_done: "Only a part was done of what you asked for before ({}): {}", "之前请求的操作（{}）只完成了一部分：{}";
+    partly_done: "Only a part of this was done", "只完成了一部分";
+    partly_done_more: "See what is left before you do it again: this form is used.", "请先查看剩余的内容再重试：此表单已使用。";
     went_wrong: "This cannot be shown", "无法显示";
     refused: "This is refused", "已拒绝";
     refused_form: "The form does not come from a page of this session. Load the page again, then send it again.", "表单不是来自本会话的页面。请重新加载页面后再提交。";

@@ -1,6 +1,6 @@
 //! The other queues: which keys they have, and in which order their jobs lie there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::package::Format;
@@ -316,6 +316,14 @@ impl OldQueue {
             goes_back: false,
             queues: Vec::new(),
         })
+    }
+
+    /// The queues that its jobs go to, but for those that only a job itself names.
+    #[doc(hidden)] // for the command
+    pub fn named_queues(&self) -> BTreeSet<&str> {
+        let says_its_queue = matches!(self.format, Format::PackageWithQueue | Format::Celery | Format::Gmq);
+        let is_named = |lane: &&Lane| !says_its_queue || lane.state == OldState::Ready;
+        self.lanes.iter().filter(is_named).map(|lane| &*lane.queue).collect()
     }
 
     /// The handler's name of jobs that say none.

@@ -22,6 +22,8 @@ pub struct BridgeReport {
     pub unreadable: u64,
     /// The error that the bridge waits out at the moment.
     pub trouble: Option<String>,
+    /// Why what is left was not counted at the end, if it was not: then these counts are those from before.
+    pub uncounted: Option<String>,
     /// Was nothing moved?
     pub is_dry: bool,
     /// How many jobs of duly an interrupted bridge has left on their way back to another queue, where this one is none of that kind.
@@ -191,7 +193,8 @@ impl BridgeReport {
         let is_done = |lane: &LaneReport| {
             self.is_back || lane.state == OldState::Reserved || lane.moved + lane.dropped == lane.before
         };
-        self.lanes.iter().all(|lane| lane.left == 0 && lane.in_flight == 0 && is_done(lane))
+        self.uncounted.is_none()
+            && self.lanes.iter().all(|lane| lane.left == 0 && lane.in_flight == 0 && is_done(lane))
             && self.pushed.values().all(PushedCounts::agrees)
             && (!self.is_back || self.agrees_back())
     }
@@ -221,6 +224,7 @@ impl fmt::Display for BridgeReport {
         writeln!(f, "{:width$}  {:9}  {:>9}  {done:>9}  {:>9}", from, "state", "before", "left")?;
         for lane in shown() {
             let (key, LaneReport { state, before, moved, left, .. }) = (lane.shown(), lane);
+            let left = if self.uncounted.is_some() { "?".to_owned() } else { left.to_string() };
             writeln!(f, "{key:width$}  {:9}  {before:>9}  {moved:>9}  {left:>9}", state.as_str())?;
         }
         let width = self.queues.keys().map(String::len).max().unwrap_or(0).max(to.len());
@@ -246,6 +250,10 @@ impl fmt::Display for BridgeReport {
             if let Some(reason) = &lane.blocked {
                 write!(f, "\nthe jobs of '{}' wait: {reason}", lane.shown())?;
             }
+        }
+        if let Some(why) = &self.uncounted {
+            let keys = if self.is_back { "queues" } else { "old keys" };
+            return write!(f, "\nthe {keys} could not be counted at the end: {why}");
         }
         let interrupted = self.lanes.iter().filter(|lane| lane.blocked.is_none());
         let in_flight: u64 = interrupted.map(|lane| lane.in_flight).sum();

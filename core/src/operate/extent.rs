@@ -1,5 +1,7 @@
 //! How many jobs a question is about, so that its answer acts on no more.
 
+use super::done::Done;
+use super::{READY, REMOVED};
 use crate::queue::Queue;
 use crate::value::error::Error;
 use crate::value::state::State;
@@ -63,26 +65,35 @@ impl Queue {
         Ok(extent)
     }
 
-    /// As [`Queue::purge`], of so many jobs at the most, the oldest first.
+    /// As [`Queue::purge`], of so many jobs at the most: the first ones to fail, to be due, to run, or to lose their leases. Of failed jobs
+    /// only those that had failed then; jobs in another state may have come since.
     #[doc(hidden)] // for the command
     pub async fn purge_extent(&self, extent: &Extent) -> Result<u64, Error> {
         extent.check(self, "purge")?;
-        let mut removed = 0;
-        for (part, jobs) in self.each_part().iter().zip(&extent.jobs) {
-            removed += part.purge_some(extent.state, *jobs, "purge").await?;
-        }
-        Ok(removed)
+        let done = Done::default();
+        let steps = async {
+            for (part, (at, jobs)) in self.each_part().iter().zip(extent.at.iter().zip(&extent.jobs)) {
+                // The score of a failed job is when it failed; that of another one says nothing of when it came.
+                let latest = (extent.state == State::Failed).then_some(*at);
+                part.purge_some(extent.state, *jobs, latest, "purge", &done).await?;
+            }
+            Ok(done.jobs())
+        };
+        done.all(steps, REMOVED).await
     }
 
     /// As [`Queue::requeue_all`], of so many jobs at the most, and of those only that had failed then.
     #[doc(hidden)] // for the command
     pub async fn requeue_extent(&self, extent: &Extent) -> Result<u64, Error> {
         extent.check(self, "requeue_all")?;
-        let mut requeued = 0;
-        for (part, (at, jobs)) in self.each_part().iter().zip(extent.at.iter().zip(&extent.jobs)) {
-            requeued += part.requeue_some(*jobs, *at).await?;
-        }
-        Ok(requeued)
+        let done = Done::default();
+        let steps = async {
+            for (part, (at, jobs)) in self.each_part().iter().zip(extent.at.iter().zip(&extent.jobs)) {
+                part.requeue_some(*jobs, *at, &done).await?;
+            }
+            Ok(done.jobs())
+        };
+        done.all(steps, READY).await
     }
 }
 

@@ -111,12 +111,13 @@ impl Queue {
         let used = said_of_queue(list.command("delete", use_of_queue(&list.shared.keys, &listed)).await?);
         self.delete_parts(jobs).await?;
         drop(held);
-        list.run(Unregister { name: listed, used }.with([]).during("delete")).await?;
-        Ok(())
+        let unregistered = list.run(Unregister { name: listed, used }.with([]).during("delete")).await;
+        unregistered
+            .map(|_| ())
+            .map_err(|error| error.partly_done("the queue was removed before that, and only its name is still listed"))
     }
 
     async fn delete_parts(&self, jobs: u64) -> Result<(), Error> {
-        let refused = |message: String| Err(self.during("delete")(Error::new(ErrorKind::InvalidArgument, message)));
         let mut of_parts = Vec::new();
         if let parts @ [_, _, ..] = self.each_part() {
             for part in parts {
@@ -124,19 +125,24 @@ impl Queue {
             }
             let total = sum(&of_parts);
             if total != (ContentsReply { jobs, schedules: 0 }) {
-                return refused(not_so_many(Some(jobs), total, 0));
+                return Err(self.during("delete")(behind_parts(not_so_many(Some(jobs), total), 0)));
             }
         } else {
             of_parts.push(ContentsReply { jobs, schedules: 0 });
         }
         for (index, (part, expected)) in self.each_part().iter().zip(of_parts).enumerate() {
-            if let DeleteReply::Kept(there) = part.run(Delete { expected: expected.jobs }.with([])).await? {
-                let is_whole = self.each_part().len() == 1;
-                let there = if is_whole { there } else { self.contents("delete").await? };
-                return refused(not_so_many(is_whole.then_some(jobs), there, index));
-            }
+            self.delete_part(part, expected.jobs).await.map_err(|error| behind_parts(error, index))?;
         }
         Ok(())
+    }
+
+    async fn delete_part(&self, part: &Part, expected: u64) -> Result<(), Error> {
+        let DeleteReply::Kept(there) = part.run(Delete { expected }.with([])).await? else { return Ok(()) };
+        let refused = match self.each_part() {
+            [_] => not_so_many(Some(expected), there),
+            _ => not_so_many(None, self.contents("delete").await?),
+        };
+        Err(self.during("delete")(refused))
     }
 
     async fn contents(&self, operation: &'static str) -> Result<ContentsReply, Error> {
@@ -161,22 +167,26 @@ fn sum(parts: &[ContentsReply]) -> ContentsReply {
     }
 }
 
-/// `expected`: nothing if there were so many, and others came meanwhile. `removed`: how many parts.
-fn not_so_many(expected: Option<u64>, there: ContentsReply, removed: usize) -> String {
+/// `expected`: nothing if there were so many, and others came meanwhile.
+fn not_so_many(expected: Option<u64>, there: ContentsReply) -> Error {
     let ContentsReply { jobs, schedules } = there;
-    let removed = match removed {
-        0 => "nothing was removed".to_owned(),
-        1 => "one of its parts was removed, with its jobs".to_owned(),
-        parts => format!("{parts} of its parts were removed, with their jobs"),
-    };
     if schedules > 0 {
         let schedules = if schedules == 1 { "a schedule".to_owned() } else { format!("{schedules} schedules") };
-        return format!("the queue has {schedules}, and would get new jobs: remove what fires first; {removed}");
+        return Error::invalid(format!("the queue has {schedules}, and would get new jobs: remove what fires first"));
     }
     let there = if jobs == 1 { "a job".to_owned() } else { format!("{jobs} jobs") };
     let not = expected.map_or_else(|| ", as it changed meanwhile".to_owned(), |expected| format!(", not {expected}"));
-    format!(
-        "the queue has {there} (ready, delayed, reserved and failed together){not}: to remove it with them, give their number as `jobs`; \
-         {removed}"
-    )
+    Error::invalid(format!(
+        "the queue has {there} (ready, delayed, reserved and failed together){not}: to remove it with them, give their number as `jobs`"
+    ))
+}
+
+/// It came when so many parts were removed.
+fn behind_parts(error: Error, parts: usize) -> Error {
+    match parts {
+        0 if error.kind() == ErrorKind::InvalidArgument => error.adding("nothing was removed"),
+        0 => error,
+        1 => error.partly_done("one of its parts was removed before that, with its jobs"),
+        _ => error.partly_done(&format!("{parts} of its parts were removed before that, with their jobs")),
+    }
 }

@@ -50,7 +50,7 @@ scripts! {
     Purge = "purge",
     kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
-    arguments: { state: &'static str, cap: usize },
+    arguments: { state: &'static str, cap: usize, latest: String },
     reply: PurgeReply;
 
     /// Pauses (`1`) or resumes (`0`).

@@ -40,7 +40,7 @@ pub enum ErrorKind {
     /// There will be no result: the job was cancelled, purged or pushed without `result_ttl`, its result has expired, or
     /// there never was such a job.
     NoResult,
-    /// The server could not be reached, and nothing of this call was executed.
+    /// The server could not be reached, and nothing of this call was executed, unless the message says what was done before.
     Unreachable,
     /// No answer came in time. The call may have been executed; a push with an id or a key can be repeated safely.
     Timeout,
@@ -140,6 +140,7 @@ pub struct Error {
     job_id: Option<String>,
     job_state: Option<State>,
     batch_index: Option<u32>,
+    is_partly_done: bool,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -155,6 +156,7 @@ impl Error {
             job_id: None,
             job_state: None,
             batch_index: None,
+            is_partly_done: false,
             source: None,
         }
     }
@@ -244,6 +246,26 @@ impl Error {
         }
         self.batch_index = index.and_then(|index| u32::try_from(index).ok());
         self
+    }
+
+    /// A later one of several requests failed; so many jobs were, such as, removed by those before.
+    #[must_use]
+    pub(crate) fn after(self, jobs: u64, done: &str) -> Self {
+        let were = verb(jobs, "was", "were");
+        self.partly_done(&format!("{} {were} {done} before that", counted(jobs, "job")))
+    }
+
+    /// A part of the call was done, as these words say.
+    #[must_use]
+    pub(crate) fn partly_done(mut self, words: &str) -> Self {
+        self.is_partly_done = true;
+        self.adding(words)
+    }
+
+    /// Was a part of the call done before its error? The message says what.
+    #[doc(hidden)] // for the command
+    pub fn is_partly_done(&self) -> bool {
+        self.is_partly_done
     }
 
     /// The kind of the error.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::Server;
 use crate::support::proxy::{Fault, Proxy};
-use duly::{Filter, NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
+use duly::{Error, Filter, NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
 
 async fn push(queue: &Queue, count: usize) {
     let jobs = (0..count).map(|_| NewJob::from_json("1").unwrap());
@@ -36,6 +36,54 @@ async fn a_purge_removes_no_more_than_there_were_when_it_began() {
     proxy.deliver().await;
     assert_eq!(purge.await.unwrap().unwrap(), 600);
     assert_eq!(direct.counts().await.unwrap().ready, 500);
+}
+
+#[tokio::test]
+async fn an_error_says_how_many_jobs_it_was_done_to_before() {
+    let server = Server::start();
+    let (proxy, direct) = (Proxy::before(server.port()).await, server.queue("orders"));
+    let client = proxy.builder().deadline(Duration::from_secs(1)).fail_fast(false).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    // Now the server knows the scripts.
+    assert_eq!(queue.promote().await.unwrap() + queue.reclaim().await.unwrap(), 0);
+    push(&direct, 1).await;
+    fail(&direct, 1).await;
+    assert_eq!(queue.requeue_all().await.unwrap() + queue.purge(State::Ready).await.unwrap(), 2);
+
+    let of_error = async |calls: usize, ended: &mut (dyn Future<Output = Result<u64, Error>> + Send + Unpin)| {
+        proxy.next_behind(calls, Fault::LoseRequest);
+        let error = ended.await.unwrap_err();
+        proxy.happened().await;
+        proxy.reopen();
+        queue.counts().await.unwrap(); // it is connected again
+        assert!(error.is_transient() && error.is_partly_done(), "{error}");
+        let text = error.to_string();
+        text[..text.find(" before that").unwrap()].rsplit_once("; ").unwrap().1.to_owned()
+    };
+    let delayed = (0..600).map(|_| NewJob::from_json("1").unwrap().delay(Duration::from_millis(1)));
+    direct.push_many(delayed, |_| ()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    assert_eq!(of_error(1, &mut Box::pin(queue.promote())).await, "500 jobs were made ready");
+    direct.promote().await.unwrap();
+
+    let brief = ReserveOptions::new().max(600).lease(Duration::from_millis(50));
+    assert_eq!(direct.reserve(&brief).await.unwrap().len(), 600);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(of_error(1, &mut Box::pin(queue.reclaim())).await, "500 jobs were taken back");
+    direct.reclaim().await.unwrap();
+
+    for _ in 0..3 {
+        fail(&direct, 200).await;
+    }
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    assert_eq!(of_error(2, &mut Box::pin(queue.requeue_all())).await, "500 jobs were made ready");
+    assert_eq!(direct.requeue_all().await.unwrap(), 100);
+    assert_eq!(of_error(2, &mut Box::pin(queue.purge(State::Ready))).await, "500 jobs were removed");
+    let asked = queue.extent(State::Ready).await.unwrap();
+    assert_eq!(asked.jobs(), 100);
+    proxy.next_behind(0, Fault::LoseRequest);
+    let error = queue.purge_extent(&asked).await.unwrap_err();
+    assert!(!error.is_partly_done(), "{error}");
 }
 
 #[tokio::test]

@@ -224,3 +224,24 @@ async fn a_partitioned_queue_that_changes_while_it_is_deleted_says_what_is_left(
     queue.delete(2).await.unwrap();
     assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders/2}:jobs"]).trim(), "0");
 }
+
+#[tokio::test]
+async fn a_partitioned_queue_that_is_deleted_in_part_says_which_part_is_gone() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().deadline(Duration::from_secs(1)).fail_fast(false).build().unwrap();
+    let queue = client.partitioned_queue("orders", 3).unwrap();
+    for part in ["0", "1", "2"] {
+        server.redis_cli(&["HSET", &format!("duly:{{orders/{part}}}:jobs"), "a", "a record"]);
+    }
+    client.ping().await.unwrap();
+    // What counts has no such key.
+    proxy.only(b"{orders/1}:rates");
+    proxy.next(Fault::LoseRequest);
+    let error = queue.delete(3).await.unwrap_err();
+    proxy.happened().await;
+    proxy.reopen();
+    assert!(error.is_partly_done(), "{error}");
+    assert!(error.to_string().contains("one of its parts was removed before that, with its jobs"), "{error}");
+    assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders/0}:jobs", "duly:{orders/1}:jobs"]).trim(), "1");
+}

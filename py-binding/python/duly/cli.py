@@ -103,8 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0] != "worker":
-        # The same in every language: it reads its arguments, and takes Ctrl-C, itself.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # The same in every language: it reads its arguments, and takes Ctrl-C, itself. What is ignored stays so.
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         return _console(list(arguments))
     parser = _parser()
     given = parser.parse_args(arguments)

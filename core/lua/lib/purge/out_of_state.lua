@@ -1,6 +1,6 @@
--- Takes the first jobs of a state out of it, the oldest first, and hands them to `forget`: their ids, and from a sorted set also the set
+-- Takes the first jobs of a state out of it, of a sorted set those up to the score `latest`, and hands them to `forget`: their ids, and from a sorted set also the set
 -- and their members, which are still in it.
--- Needs: `state`, `set` (of that state, unless it is `ready`), `cap`, `forget`, `skip_stale`, what `call/meta` and
+-- Needs: `state`, `set` (of that state, unless it is `ready`), `cap`, `latest`, `forget`, `skip_stale`, what `call/meta` and
 -- `purge/head_of_state` give. Gives: `removed`, `seen`.
 local removed, seen = 0, 0
 if state == 'ready' then
@@ -33,7 +33,8 @@ if state == 'ready' then
   end
   --- end
 else
-  local members = redis.call('ZRANGE', set, 0, cap - 1)
+  -- with `'+inf'` for `latest`: a yes to all failed jobs removes those that failed since the question
+  local members = redis.call('ZRANGEBYSCORE', set, '-inf', latest, 'LIMIT', 0, cap)
   local ids = {}
   for i, member in ipairs(members) do
     -- A tab in a member is the level's mark; the others have plain ids, and an id holds no tab.
