@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_kind_takes_no_longer_to_find_in_one_long_word() {
         for word in ["-", "a", "a-", "-a", "1-", "12345678g", "ffffffff-1234567z"] {
-            let message = word.repeat(4_000_000 / word.len());
+            let message = word.repeat(1_000_000 / word.len());
             assert!(kind_of(&message).chars().count() <= 121);
             assert!(kind_of(&format!("{message}z")).chars().count() <= 121);
         }

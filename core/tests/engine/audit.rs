@@ -344,7 +344,7 @@ async fn push_and_withdraw(queue: &Queue, round: u64, size: u64) {
 async fn jobs_that_are_pushed_and_withdrawn_meanwhile_are_no_defects() {
     let server = Server::start();
     let queue = server.queue("orders");
-    queue.push_many((0..10_000).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
+    queue.push_many((0..2000).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
     for number in (0..1000).step_by(3) {
         queue.cancel(&format!("j{number}")).await.unwrap();
     }
@@ -377,7 +377,7 @@ async fn jobs_that_were_replaced_in_turn_are_no_defects() {
     let report = queue.audit(AuditOptions::new().repair(true)).await.unwrap();
     assert!(report.is_clean(), "{report:?}");
     assert!(report.entries > 10_000, "{report:?}");
-    let others = |round: u64| (0..1000).map(move |number| job(&format!("other{round}-{number}")));
+    let others = |round: u64| (0..200).map(move |number| job(&format!("other{round}-{number}")));
     let reports = audited_beside(&queue, 2, async |round| match round {
         0..3 => queue.push_many(others(round), |_| {}).await.map(|_| ()).unwrap(),
         _ => tokio::time::sleep(Duration::from_millis(1)).await,
@@ -392,8 +392,8 @@ async fn jobs_that_were_replaced_in_turn_are_no_defects() {
 async fn the_number_of_stale_entries_is_right_beside_traffic() {
     let server = Server::start();
     let queue = server.queue("orders");
-    queue.push_many((0..3000).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
-    for number in 1000..3000 {
+    queue.push_many((0..2100).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
+    for number in 1000..2100 {
         queue.cancel(&format!("j{number}")).await.unwrap();
     }
     let reports = audited_beside(&queue, 5, async |round| {
