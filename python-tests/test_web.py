@@ -649,8 +649,8 @@ def test_a_yes_says_which_jobs_it_takes(web: Web, client: duly.Client) -> None:
 def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     for act, why in (
-        ("purge", "No job is removed: none is in this state any more."),
-        ("requeue-all", "No job is ready again: none is in failed any more."),
+        ("purge", "No job is removed: none of those is in this state any more."),
+        ("requeue-all", "No job is ready again: none of those is in failed any more."),
         ("cancel-matching", "No job is removed: all of them had left this state, or somebody else had removed them."),
     ):
         for number in range(2):

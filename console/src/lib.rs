@@ -240,6 +240,8 @@ fn run_noting(
         Command::Worker(command) => Box::pin(ready(Err(command.run()))),
     };
     let ended = runtime.block_on(running);
+    // What resolves a name cannot be ended, and is not waited for.
+    runtime.shutdown_background();
     ended.unwrap_or_else(|error| {
         _ = writeln!(err, "duly: {error}");
         if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::WrongServer) { USAGE } else { FAILED }

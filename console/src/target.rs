@@ -149,7 +149,11 @@ fn not_so_many(listed: &QueueInfo, given: u16) -> Error {
         1 => "1 partition".to_owned(),
         _ => format!("{right} partitions"),
     };
-    invalid(format!("the queue {name} has {has}, not {given}: say `--partitions {right}`, or leave it out"))
+    let changed = match given {
+        0 | 1 => String::new(),
+        _ => format!("; if it has {given} by now, push a job to it once as such a queue: that puts the list right"),
+    };
+    invalid(format!("the queue {name} has {has}, not {given}: say `--partitions {right}`, or leave it out{changed}"))
 }
 
 /// What the list says of the queue of this name; 0 for one that has no partitions, or is not on the list.

@@ -7,7 +7,7 @@
 --- include: call/meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: call/clock, wake/one, wake/at, job/routing, job/keeps_result, job/delayed_member, push/holder
+--- include: call/clock, wake/one, wake/at, job/routing, job/keeps_result, job/delayed_member, job/remove, push/holder
 -- The reads that fail on a foreign type come before the first write, so that nothing fires by half.
 -- without: a foreign type under `schedule_due` fires a slot again and again
 redis.call('ZCARD', schedule_due)
@@ -66,7 +66,7 @@ while at <= #ARGV do
             entering[entry], entry_of[holder] = false, nil
           end
           local entered = level
-          --- include: job/remove, push/make_room
+          --- include: push/make_room
         end
         if key then redis.call('HSET', keys, key, id) end
         redis.call('HSET', jobs, id, record)

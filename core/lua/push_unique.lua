@@ -10,7 +10,7 @@ if earlier then return earlier end
 --- include: call/meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: call/clock, push/due, wake/one, wake/at, job/routing, job/delayed_member, job/keeps_result, push/holder
+--- include: call/clock, push/due, wake/one, wake/at, job/routing, job/delayed_member, job/keeps_result, job/remove, push/holder
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` leaves a record that nobody hands out
@@ -41,7 +41,6 @@ for i = first_item, #ARGV, 4 do
     local at = due_of(ARGV[i + 2])
     if holder then
       local entered = not at and level
-      --- include: job/remove
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       -- without: a replacement opens a full server to the jobs behind it
       if stored == 0 then redis.call('HSET', meta, 'format', 'FORMAT') end

@@ -2,7 +2,7 @@
 -- Moves:   by `mend`: an orphan -> ready | failed; a broken lease -> ready | failed; else only entries go or are corrected.
 -- Replies: `done` or `changed` (not touched), one line a job; or `format <n>`. Right when sent twice: the second time the job has
 --          changed.
--- Cost:    O(log n) a job, at most 250 jobs, and O(1) for each entry of all ready lists, or for each field of `stale`.
+-- Cost:    O(log n) a job, at most 250 jobs or 2 MiB of records, which are read twice, and O(1) for each entry of all ready lists, or for each field of `stale`.
 --- include: call/meta
 if refused then return refused end
 

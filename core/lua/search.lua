@@ -2,7 +2,7 @@
 -- Moves:   nothing.
 -- Replies: {how many were looked at, how many entries that no longer count were passed by, how many bytes were read, where to go on or '', id, score or '', record or name, came back, id, ...};
 --          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again while jobs move.
---          Where to go on in a ready list is `<level>;<entries at its end that were looked at>;<id of the last one>`.
+--          Where to go on in a ready list is `<level>;<entries at its end that were looked at>:<all of its entries>;<id of the last one>`.
 -- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on;
 --          if jobs were pushed it looks for that place among at most 1,000 entries.
 --- include: job/routing, job/delayed_member, job/state_of
@@ -97,10 +97,13 @@ local function search_set(set, mark, score, member)
   return true
 end
 
--- How many entries at the end of the list have been looked at by now, when it were `past` and the last of them was `last`. Pushed jobs
--- move that one away from the end, and nothing moves it nearer (`job/leave_waiting`). It is not looked for where it may have more entries
--- than one: behind an older one, jobs would be in no page. Those that were pushed meanwhile are looked at again then.
-local function past_now(list, length, level, past, last)
+-- How many entries at the end of the list have been looked at by now, when it were `past` of `earlier` and the last of them was `last`.
+-- Pushed jobs move that one away from the end, at least as far as the list has grown, and nothing moves it nearer (`job/leave_waiting`).
+-- It is not looked for where it may have more entries than one: behind an older one, jobs would be in no page. For each job that was taken
+-- meanwhile one that was pushed is looked at then, too.
+local function past_now(list, length, level, past, earlier, last)
+  -- without: pages never end while more is pushed between two than one has
+  if length > earlier then past = past + length - earlier end
   local index = length - past
   if index <= 0 or redis.call('LINDEX', list, index) == last then return past end
   -- with `if false then`: jobs that were looked at come once more for each that was pushed
@@ -114,18 +117,18 @@ local function past_now(list, length, level, past, last)
   return past
 end
 
--- How many entries at the end of the list were looked at, and the last of them if it is known.
-local function search_list(level, past, last)
+-- How many entries at the end of the list were looked at, of how many, and the last of them if it is known.
+local function search_list(level, past, earlier, last)
   local list = ready(level)
   local length = redis.call('LLEN', list)
-  if last then past = past_now(list, length, level, past, last) end
+  if last then past = past_now(list, length, level, past, earlier or length, last) end
   while past < length do
     local entries = redis.call('LRANGE', list, math.max(0, length - past - 100), length - past - 1)
     for i = #entries, 1, -1 do
       past = past + 1
       look_at(entries[i], '', level)
       if is_enough() then
-        reply[4] = level .. ';' .. string.format('%.0f', past) .. ';' .. entries[i]
+        reply[4] = level .. ';' .. string.format('%.0f:%.0f', past, length) .. ';' .. entries[i]
         return false
       end
     end
@@ -138,11 +141,11 @@ local is_done = true
 if state == 'ready' then
   if mark ~= 'p' then
     for level in string.gmatch(passed_levels, '%d') do
-      local past, last
-      if score == level then past, last = string.match(member, '^(%d+);?(.*)$') end
+      local past, earlier, last
+      if score == level then past, earlier, last = string.match(member, '^(%d+):?(%d*);?(.*)$') end
       -- with `(not score` for `is_done and (not score`: a search passes by what is left of a level in which its page ended
       if is_done and (not score or level >= score) then
-        is_done = search_list(level, tonumber(past or 0), last ~= '' and last or nil)
+        is_done = search_list(level, tonumber(past or 0), tonumber(earlier), last ~= '' and last or nil)
       end
     end
     score, member = nil, nil

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::server::Server;
 use crate::{
-    AuditOptions, Client, ErrorKind, Filter, Job, JobView, Matching, Millis, NewJob, OnDuplicate, Queue,
+    AuditOptions, Client, ErrorKind, Filter, Invariant, Job, JobView, Matching, Millis, NewJob, OnDuplicate, Queue,
     ReserveOptions, State, When,
 };
 
@@ -321,6 +321,44 @@ async fn pages_of_ready_jobs_end_beside_workers_and_producers() {
         next += 40;
     })
     .await;
+}
+
+/// A record that nobody can read does not say in which list its job is.
+#[tokio::test]
+async fn no_ready_job_is_missed_when_unreadable_ones_are_cancelled() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..300).map(replaced), |_| ()).await.unwrap();
+    for n in 250..280 {
+        server.command(&["HSET", "duly:{orders}:jobs", &format!("j{n}"), "{broken"]);
+    }
+    let found = keys_of_pages(&queue, 100, async |page_number| {
+        for n in (250..280).filter(|_| page_number == 0) {
+            assert!(queue.cancel(&format!("j{n}")).await.unwrap().is_some());
+        }
+    });
+    let found = found.await;
+    let missed: Vec<_> = (0..250).map(|n| format!("k{n}")).filter(|key| !found.contains(key)).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+    assert_eq!(queue.counts().await.unwrap().ready, 270);
+    // Their keys are not known, either: those are left.
+    let report = queue.audit(AuditOptions::new()).await.unwrap();
+    assert!(report.findings.iter().all(|one| one.invariant == Invariant::Key), "{report:?}");
+    assert_eq!(reserved(&queue, 300).await.len(), 270);
+}
+
+#[tokio::test]
+async fn pages_of_ready_jobs_end_though_more_are_pushed_between_two_than_one_has() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..500).map(replaced), |_| ()).await.unwrap();
+    let mut next = 500;
+    let found = keys_of_pages(&queue, 100, async |page_number| {
+        assert!(page_number < 10);
+        queue.push_many((next..next + 1100).map(job), |_| ()).await.unwrap();
+        next += 1100;
+    });
+    assert_eq!(found.await.len(), 500);
 }
 
 #[tokio::test]

@@ -270,3 +270,19 @@ async fn a_job_whose_stale_entry_was_jumped_over_is_on_a_page() {
         assert!(missed.is_empty(), "{limit}: {missed:?}");
     }
 }
+
+/// Each of its jobs may take entries away that no longer count: of all together not more than one call may.
+#[tokio::test]
+async fn a_batch_that_replaces_takes_no_more_entries_away_than_one_call_may() {
+    let mut server = Server::start();
+    let queue = queue_of(&server);
+    with_gone_between(&queue, 5000).await;
+    let replaced = |id: &str| NewJob::new(&1).unwrap().id(id).on_duplicate(OnDuplicate::Replace);
+    queue.push_many((0..150).map(|n| replaced(&format!("j{n}"))), |_| ()).await.unwrap();
+    let before = entries(&mut server).0;
+    let all = ["first".to_owned()].into_iter().chain((0..49).map(|n| format!("j{n}")));
+    queue.push_many(all.map(|id| replaced(&id)), |_| ()).await.unwrap();
+    let after = entries(&mut server).0;
+    assert!((before - 1_001..=before + 50).contains(&after), "{before} {after}");
+    assert!(is_clean(&queue).await);
+}

@@ -246,10 +246,19 @@ impl Queue {
     }
 
     async fn set_paused(&self, operation: &'static str, pause: &'static str) -> Result<(), Error> {
-        for part in self.each_part() {
-            part.run(Pause { pause }.with([]).during(operation)).await?;
+        for (number, part) in self.each_part().iter().enumerate() {
+            let ended = part.run(Pause { pause }.with([]).during(operation)).await;
+            ended.map_err(|error| self.behind_parts(number, error))?;
         }
         Ok(())
+    }
+
+    /// Of a call for all parts that has failed at this one.
+    fn behind_parts(&self, number: usize, error: Error) -> Error {
+        match number {
+            0 => error,
+            _ => error.partly_done(&format!("it was done to {number} of {} parts before that", self.each_part().len())),
+        }
     }
 
     /// Moves due jobs to ready by hand, and returns how many. Every reserve does this by itself.
@@ -282,9 +291,10 @@ impl Queue {
     pub async fn keep_failed(&self, max: u64, age: Duration) -> Result<(), Error> {
         let age = Millis::from_duration(age).map_err(self.during("keep_failed"))?;
         let share = max.div_ceil(self.each_part().len() as u64);
-        for part in self.each_part() {
+        for (number, part) in self.each_part().iter().enumerate() {
             let configure = Configure { failed_max: share, failed_age_ms: age.get() };
-            part.run(configure.with([]).during("keep_failed")).await?;
+            let ended = part.run(configure.with([]).during("keep_failed")).await;
+            ended.map_err(|error| self.behind_parts(number, error))?;
         }
         Ok(())
     }

@@ -205,11 +205,11 @@ words! {
     done_reschedule: "The job {} has another due time.", "任务 {} 已改期。";
     done_requeue: "The job {} is ready again.", "任务 {} 已重新就绪。";
     done_requeue_all: "{} jobs are ready again.", "{} 个任务已重新就绪。";
-    done_requeue_none: "No job is ready again: none is in failed any more. They were run again or removed since the question.", "没有任务重新就绪：失败中已没有任务。提问之后它们已重新执行或被删除。";
+    done_requeue_none: "No job is ready again: none of those is in failed any more. They were run again or removed since the question.", "没有任务重新就绪：所问的任务都已不在失败中。提问之后它们已重新执行或被删除。";
     done_requeue_some: "{} jobs are ready again; {} stay in failed, as other jobs have their keys or somebody else was first.", "{} 个任务已重新就绪；{} 个留在失败中：键被其他任务占用，或已被他人处理。";
     done_purge: "{} jobs are removed.", "已删除 {} 个任务。";
     done_left: "Jobs that are left in this state: {}.", "该状态还剩任务：{} 个。";
-    done_purge_none: "No job is removed: none is in this state any more. They have left it or were removed since the question.", "没有删除任务：该状态已没有任务。提问之后它们已离开该状态或被删除。";
+    done_purge_none: "No job is removed: none of those is in this state any more. They have left it or were removed since the question.", "没有删除任务：所问的任务都已不在该状态。提问之后它们已离开该状态或被删除。";
     done_pause: "The queue is paused: no more of its jobs are handed out.", "队列已暂停：不再分发任务。";
     done_resume: "The queue hands out jobs again.", "队列已恢复分发任务。";
     done_schedule_pause: "The schedule is paused.", "定时任务已暂停。";

@@ -162,7 +162,7 @@ impl Bridge {
     pub(super) async fn departing(&self, queue: &str) -> Result<Vec<(u64, String)>, Error> {
         let mut leaving = Vec::new();
         for at in 0..usize::from(self.partitions) {
-            let part = self.target.queue_or_part(&self.part(queue, at))?;
+            let part = self.target.queue_or_part_of(&self.part(queue, at), self.partitions)?;
             let keys = &part.shared.keys;
             let [length, state] = script::departing(keys);
             let length = self.target.command("bridge", keys.slot(), length).await?;
@@ -390,7 +390,7 @@ impl Bridge {
             return Ok(None);
         }
         let give = GiveBack { token: Digits(progress.lock.token()), sequence: Digits(leaving.sequence) };
-        let part = self.target.queue_or_part(&progress.part)?;
+        let part = self.target.queue_or_part_of(&progress.part, self.partitions)?;
         match part.run(give.with([]).during("bridge").durably(Durability::None)).await? {
             // None, if its answer was lost and it was sent again: the batch is in duly then as well.
             GiveBackReply::Given(_) => Ok(Some(leaving.jobs.len() as u64)),
@@ -399,7 +399,7 @@ impl Bridge {
     }
 
     fn refused_back(&self, progress: &Progress, refusal: Refusal) -> Result<Error, Error> {
-        let part = self.target.queue_or_part(&progress.part)?;
+        let part = self.target.queue_or_part_of(&progress.part, self.partitions)?;
         let key = script::departed_key(&part.shared.keys);
         Ok(match refusal {
             Refusal::Fenced(known) => {
@@ -445,7 +445,7 @@ impl Bridge {
             address: self.source.address(),
             jump: script::jump(),
         };
-        let part = self.target.queue_or_part(&progress.part)?;
+        let part = self.target.queue_or_part_of(&progress.part, self.partitions)?;
         part.run(depart.with([]).during("bridge").durably(Durability::None)).await
     }
 

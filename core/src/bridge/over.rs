@@ -295,7 +295,7 @@ impl Bridge {
 
     /// By the clock of the server that gets the jobs. That of this machine may be minutes off.
     async fn now(&self, lane: &Lane) -> Result<Millis, Error> {
-        let slot = self.target.queue_or_part(&self.part(&lane.queue, 0))?.shared.keys.slot();
+        let slot = self.target.queue_or_part_of(&self.part(&lane.queue, 0), self.partitions)?.shared.keys.slot();
         let time = self.target.command("bridge", slot, script::time()).await?;
         script::server_time(time)
             .ok_or_else(|| Error::new(ErrorKind::Protocol, "the server's answer to TIME is no time"))
@@ -384,7 +384,7 @@ impl Bridge {
 
     /// How many jobs a queue of duly counts as pushed, ever.
     pub(super) async fn pushed(&self, queue: &str) -> Result<u64, Error> {
-        let counts = self.target.queue_or_part(queue)?.counts().await?;
+        let counts = self.target.queue_or_part_of(queue, self.partitions)?.counts().await?;
         Ok(counts.totals.iter().find(|(name, _)| name == "pushed").map_or(0, |(_, total)| *total))
     }
 
@@ -401,7 +401,7 @@ impl Bridge {
             let count = self.pushed(queue).await?;
             report.pushed.insert(queue.to_owned(), PushedCounts { before: count, after: count, stored: 0 });
         }
-        let part = self.target.queue_or_part(queue)?;
+        let part = self.target.queue_or_part_of(queue, self.partitions)?;
         let items = jobs
             .iter()
             .map(|Coming { new_id, moved, .. }| (new_id.as_bytes(), &*moved.record, moved.target, &*moved.came_back));

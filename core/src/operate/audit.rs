@@ -138,11 +138,11 @@ impl AuditReport {
 impl Queue {
     /// Checks the invariants of the queue, also while it is in use, and mends what is broken if asked to.
     ///
-    /// Read in pages; holds a few dozen bytes per ready job in memory. What looks wrong is looked at again in one script, 250 jobs in
-    /// a call, which walks through all ready lists: about 0.2 s for a million ready jobs. An orphan goes back to `ready`, or to `failed` if it
+    /// Read in pages; holds a few dozen bytes per ready job in memory. What looks wrong is looked at again in one script, 250 jobs or
+    /// 4 MiB of records in a call, which walks through all ready lists: about 0.3 s for a million ready jobs. An orphan goes back to `ready`, or to `failed` if it
     /// cannot be decoded; a broken lease is reclaimed and counts as a failure; entries without a job go; a job in two
     /// states stays in the first of reserved, delayed, failed, ready; wrong counts and keys are put right. Errors: those of
-    /// the connection.
+    /// the connection; one behind the first mend says how many there were.
     ///
     /// ```no_run
     /// # async fn doc(queue: duly::Queue) -> Result<(), duly::Error> {
@@ -156,14 +156,24 @@ impl Queue {
     pub async fn audit(&self, options: AuditOptions) -> Result<AuditReport, Error> {
         let mut all = AuditReport::default();
         for part in self.each_part() {
-            all.add(part.audit(options).await?);
+            let (report, ended) = part.audit(options).await;
+            all.add(report);
+            if let Err(error) = ended {
+                let mended = all.findings.iter().filter(|finding| finding.repaired).count();
+                return Err(match mended {
+                    0 => error,
+                    _ => error
+                        .partly_done(&format!("{mended} of {} findings were mended before that", all.findings.len())),
+                });
+            }
         }
         Ok(all)
     }
 }
 
 impl Part {
-    async fn audit(&self, options: AuditOptions) -> Result<AuditReport, Error> {
+    /// What it found, also if it did not come to its end.
+    async fn audit(&self, options: AuditOptions) -> (AuditReport, Result<(), Error>) {
         let mut audit = Audit {
             queue: self.with_levels(Levels::ALL),
             options,
@@ -172,8 +182,8 @@ impl Part {
             undecodable: BTreeMap::new(),
             reported: HashSet::new(),
         };
-        audit.run().await.map_err(self.during("audit"))?;
-        Ok(audit.report)
+        let ended = audit.run().await.map_err(self.during("audit"));
+        (audit.report, ended)
     }
 }
 
@@ -293,7 +303,7 @@ impl Audit {
                     mends.push((number, finding, mend));
                 }
             }
-            for batch in mends.chunks(MAX_EXAMINED) {
+            for batch in batches(&mends, |(number, _, _)| cases[*number].look.record_bytes()) {
                 let items: Vec<_> = batch.iter().map(|&(number, _, mend)| words_of(&cases[number], mend)).collect();
                 let outcomes = self.repair("", &items).await?;
                 for ((_, finding, _), outcome) in batch.iter().zip(outcomes) {
@@ -376,6 +386,22 @@ impl Audit {
         self.report.findings.push(Finding { invariant: Invariant::Stale, id: String::new(), detail, repaired });
         Ok(())
     }
+}
+
+/// As many at once as a call may take, whose records are read twice.
+fn batches<T>(mends: &[T], bytes_of: impl Fn(&T) -> usize) -> Vec<&[T]> {
+    let (mut batches, mut rest) = (Vec::new(), mends);
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take(MAX_EXAMINED).take_while(|mend| {
+            bytes += bytes_of(mend);
+            bytes <= MAX_EXAMINED_BYTES / 2
+        });
+        let (batch, behind) = rest.split_at(fitting.count().max(1));
+        batches.push(batch);
+        rest = behind;
+    }
+    batches
 }
 
 /// What `repair.lua` takes of a case.

@@ -258,8 +258,8 @@ impl Queue {
             let why = format!("each of the queue's {parts} parts keeps to its share: a limit is {parts} jobs at least");
             self.during("set_limits")(Error::invalid(why))
         })?;
-        for part in self.each_part() {
-            part.set_limits(&shares).await?;
+        for (number, part) in self.each_part().iter().enumerate() {
+            part.set_limits(&shares).await.map_err(|error| self.behind_parts(number, error))?;
         }
         Ok(())
     }

@@ -336,7 +336,7 @@ fn of_hexadecimal(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect())
 }
 
-/// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or `<level>;<how many>;<id of the last>` in a
+/// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or `<level>;<how many>:<of how many>;<id of the last>` in a
 /// ready list.
 fn is_of(within: &[u8], state: State) -> bool {
     let Some(semicolon) = within.iter().position(|&byte| byte == b';') else { return false };
@@ -346,9 +346,10 @@ fn is_of(within: &[u8], state: State) -> bool {
         (State::Ready, Some(score)) => is_score(score),
         (State::Ready, None) => {
             let is_level = head.len() == 1 && head.as_bytes()[0].is_ascii_digit();
-            // Older versions have written no id.
+            // Older versions have written no id, and not how long the list was.
             let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
-            is_level && (1..=15).contains(&end) && rest[..end].iter().all(u8::is_ascii_digit)
+            let is_number = |digits: &[u8]| (1..=15).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+            is_level && rest[..end].splitn(2, |&byte| byte == b':').all(is_number)
         }
         (_, None) => is_score(head),
         (_, Some(_)) => false,

@@ -38,6 +38,13 @@ impl Client {
         check_queue_or_part(name)?;
         Ok(Part::new(self.clone(), name, Registration::of(name)))
     }
+
+    /// The same, of a queue that is known to have so many parts; 1 if it has none.
+    pub(crate) fn queue_or_part_of(&self, name: &str, partitions: u16) -> Result<Part, Error> {
+        check_queue_or_part(name)?;
+        let registration = if partitions == 1 { Registration::of(name) } else { Registration::of_part_of(partitions) };
+        Ok(Part::new(self.clone(), name, registration))
+    }
 }
 
 /// Errors: `InvalidArgument`.

@@ -259,6 +259,7 @@ impl Error {
     #[must_use]
     pub(crate) fn partly_done(mut self, words: &str) -> Self {
         self.is_partly_done = true;
+        self.message = self.message.replace("; nothing was changed", "").into();
         self.adding(words)
     }
 

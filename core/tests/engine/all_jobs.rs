@@ -66,9 +66,10 @@ async fn an_error_says_how_many_jobs_it_was_done_to_before() {
     assert_eq!(of_error(1, &mut Box::pin(queue.promote())).await, "500 jobs were made ready");
     direct.promote().await.unwrap();
 
-    let brief = ReserveOptions::new().max(600).lease(Duration::from_millis(50));
-    assert_eq!(direct.reserve(&brief).await.unwrap().len(), 600);
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    // Longer than the reserve takes, which would take some back.
+    let lease = Duration::from_secs(3);
+    assert_eq!(direct.reserve(&ReserveOptions::new().max(600).lease(lease)).await.unwrap().len(), 600);
+    tokio::time::sleep(lease + Duration::from_millis(10)).await;
     assert_eq!(of_error(1, &mut Box::pin(queue.reclaim())).await, "500 jobs were taken back");
     direct.reclaim().await.unwrap();
 

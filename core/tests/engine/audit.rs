@@ -407,3 +407,16 @@ async fn the_number_of_stale_entries_is_right_beside_traffic() {
     assert_eq!(run_all(&queue).await.len() as u64, left);
     assert_eq!(queue.counts().await.unwrap().ready, 0);
 }
+
+#[tokio::test]
+async fn an_audit_that_fails_behind_a_mend_says_how_many_there_were() {
+    let server = Server::start();
+    let queue = server.client().partitioned_queue("orders", 2).unwrap();
+    queue.push_many((0..20).map(|number| job(&format!("j{number}"))), |_| {}).await.unwrap();
+    let lost = server.redis_cli(&["LLEN", "duly:{orders/0}:ready:5"]);
+    server.redis_cli(&["DEL", "duly:{orders/0}:ready:5", "duly:{orders/1}:keys"]);
+    server.redis_cli(&["SET", "duly:{orders/1}:keys", "x"]);
+    let error = queue.audit(AuditOptions::new().repair(true)).await.unwrap_err().to_string();
+    let says = format!("{0} of {0} findings were mended before that", lost.trim());
+    assert!(error.contains(&says) && !error.contains("nothing was changed"), "{error}");
+}

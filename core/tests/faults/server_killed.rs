@@ -421,7 +421,7 @@ async fn pushes_that_were_answered_are_there_after_kill_and_restart() {
 /// Until the server is killed behind so many of them.
 async fn pushes_flow(line: Option<Line>, least: usize) {
     let mut server = Server::start_with(&AOF);
-    let client = builder_behind(&server, line).deadline(Duration::from_secs(3)).build().unwrap();
+    let client = builder_behind(&server, line).deadline(Duration::from_secs(12)).build().unwrap();
     let queue = client.queue("orders").unwrap();
     let killed = Arc::new(AtomicBool::new(false));
     let is_killed = Arc::clone(&killed);

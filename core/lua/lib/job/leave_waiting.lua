@@ -40,7 +40,17 @@ local function leave_waiting(id, level, state, entered)
     end
   else
     for used in string.gmatch(passed_levels, '%d') do
-      if redis.call('HEXISTS', stale, used .. ':' .. id) == 0 then redis.call('LREM', ready(used), -1, id) end
+      local field, at = used .. ':' .. id, 0
+      repeat
+        local entries = redis.call('HEXISTS', stale, field) == 0 and redis.call('LRANGE', ready(used), at, at + 999) or {}
+        for _, entry in ipairs(entries) do
+          if entry == id then
+            redis.call('HINCRBY', stale, field, 1)
+            return redis.call('HINCRBY', meta, 'stale_entries', 1)
+          end
+        end
+        at = at + 1000
+      until #entries < 1000
     end
   end
 end

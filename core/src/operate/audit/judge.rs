@@ -51,6 +51,11 @@ impl Look {
         !self.0[at].is_empty()
     }
 
+    /// Of its record.
+    pub(super) fn record_bytes(&self) -> usize {
+        String::from_utf8_lossy(&self.0[0]).parse().unwrap_or(0)
+    }
+
     fn has_record(&self) -> bool {
         self.is(0)
     }
