@@ -151,7 +151,10 @@ fn not_so_many(listed: &QueueInfo, given: u16) -> Error {
     };
     let changed = match given {
         0 | 1 => String::new(),
-        _ => format!("; if it has {given} by now, push a job to it once as such a queue: that puts the list right"),
+        _ if given > right => {
+            format!("; if it has {given} by now, push a job to it once as such a queue, and it is listed so")
+        }
+        _ => format!("; if it has {given} by now, take it off the list when it is empty: `duly delete {name}`"),
     };
     invalid(format!("the queue {name} has {has}, not {given}: say `--partitions {right}`, or leave it out{changed}"))
 }

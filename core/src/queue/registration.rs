@@ -23,31 +23,29 @@ const PARTITIONED: char = '/';
 pub(crate) struct Registration {
     /// How many partitions it has, as far as is known; 0 if it is not partitioned. `None`: it is no queue.
     partitions: Option<usize>,
-    /// May it not have more?
-    knows_all: bool,
     /// By this host's clock in ms; 0 for never.
     noted_at: AtomicU64,
 }
 
 impl Registration {
-    const fn new(partitions: Option<usize>, knows_all: bool) -> Self {
-        Self { partitions, knows_all, noted_at: AtomicU64::new(0) }
+    const fn new(partitions: Option<usize>) -> Self {
+        Self { partitions, noted_at: AtomicU64::new(0) }
     }
 
     /// For what is no queue.
     pub(crate) const fn none() -> Self {
-        Self::new(None, true)
+        Self::new(None)
     }
 
     /// For one part of so many.
     pub(crate) fn of_part_of(partitions: u16) -> Self {
-        Self::new(Some(partitions.into()), true)
+        Self::new(Some(partitions.into()))
     }
 
     /// For the queue of this name, or the part of one: then there are at least so many as its number says.
     pub(crate) fn of(queue_or_part: &str) -> Self {
         let number = queue_or_part.split_once(PARTITIONED).and_then(|(_, number)| number.parse::<usize>().ok());
-        Self::new(Some(number.map_or(0, |number| number + 1)), number.is_none())
+        Self::new(Some(number.map_or(0, |number| number + 1)))
     }
 
     /// Is it time to note that the queue is used? If so, that is noted here.
@@ -87,12 +85,11 @@ impl Part {
         let (Some(name), true) = (listed_name(&self.shared), self.shared.registration.is_due()) else { return };
         let (client, shared) = (self.client.clone(), Arc::clone(&self.shared));
         let partitions = shared.registration.partitions.unwrap_or(0);
-        let knows_all = usize::from(shared.registration.knows_all);
         // None while somebody waits for all of them to end.
         let registering = Arc::clone(&client.shared.registering).try_read_owned().ok();
         tokio::spawn(async move {
             let _registering = registering;
-            let register = Register { name, partitions, knows_all };
+            let register = Register { name, partitions };
             if Self::list_of_queues(client).run(register.with([])).await.is_err() {
                 shared.registration.forget();
             }

@@ -8,12 +8,11 @@ use crate::value::error::Error;
 use crate::value::time::Millis;
 
 scripts! {
-    /// Puts a queue on the list, or notes that it is used again. `name` ends with `/` if it is partitioned; `knows_all`: 0 if it may have
-    /// more partitions.
+    /// Puts a queue on the list, or notes that it is used again. `name` ends with `/` if it is partitioned.
     Register = "queues/register",
     kind: Plain,
     keys: [Queues, QueuesUsed],
-    arguments: { name: String, partitions: usize, knows_all: usize },
+    arguments: { name: String, partitions: usize },
     reply: ();
 
     /// A page of the list.
