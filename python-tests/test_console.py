@@ -778,7 +778,7 @@ def test_a_bridge_takes_the_number_of_partitions_from_the_list(
     assert orders.counts().ready == 21
     assert [queue.partitions for queue in client.queues().queues] == [4]
     server.cli("rpush", f"{prefix}old", "1")
-    # A queue that is not on the list yet has the number that is said, also in the next run, and whichever parts jobs came into.
+    # A queue that is not listed yet has the number that is said, in the next run, too, whichever parts jobs came into.
     for ready in (1, 2):
         assert duly_command("bridge", "drain", *options[:-1], "new", "--partitions", "3")[0] == 0
         assert client.partitions("new", 3).counts().ready == ready
