@@ -287,9 +287,7 @@ impl Bridge {
             _ = twice => Ok(None),
         }
     }
-}
 
-impl Bridge {
     /// How many parts duly's queues have: 1 also if they have none. In parts of another number nobody would look for the jobs.
     ///
     /// Errors: `InvalidArgument` if the list of queues says another number.

@@ -336,8 +336,8 @@ fn of_hexadecimal(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect())
 }
 
-/// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or `<level>;<how many>:<of how many>;<id of the last>` in a
-/// ready list.
+/// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or in a ready list
+/// `<level>;<how many>:<of how many>;<id of the last>`.
 fn is_of(within: &[u8], state: State) -> bool {
     let Some(semicolon) = within.iter().position(|&byte| byte == b';') else { return false };
     let (Ok(head), rest) = (std::str::from_utf8(&within[..semicolon]), &within[semicolon + 1..]) else { return false };

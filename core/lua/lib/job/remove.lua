@@ -17,8 +17,7 @@ local function leave_state(id, level, state, entered)
 end
 
 -- Removes a job for good; gives the state that it was in and its record, nil if there is no such job. `entered`: as in
--- `job/leave_waiting`. `allowed`: only in one of
--- these states; else it gives nil, the record, and the state that it is in.
+-- `job/leave_waiting`. `allowed`: only in one of these states; else it gives nil, the record, and the state that it is in.
 local function remove(id, entered, allowed)
   local record = redis.call('HGET', jobs, id)
   -- without: cancelling what is not there stops the script

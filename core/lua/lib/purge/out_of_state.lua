@@ -1,5 +1,5 @@
--- Takes the first jobs of a state out of it, of a sorted set those up to the score `latest`, and hands them to `forget`: their ids, and from a sorted set also the set
--- and their members, which are still in it.
+-- Takes the first jobs of a state out of it, of a sorted set those up to the score `latest`, and hands them to `forget`: their ids, and
+-- from a sorted set also the set and their members, which are still in it.
 -- Needs: `state`, `set` (of that state, unless it is `ready`), `cap`, `latest`, `forget`, `skip_stale`, what `call/meta` and
 -- `purge/head_of_state` give. Gives: `removed`, `seen`.
 local removed, seen = 0, 0
