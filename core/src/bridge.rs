@@ -199,7 +199,10 @@ impl Bridge {
         match tokio::time::timeout(LONGEST_COUNT, counting).await {
             Ok(Ok(counted)) => counted,
             Ok(Err(error)) => BridgeReport { uncounted: Some(error.to_string()), ..report },
-            Err(_) => BridgeReport { uncounted: Some("a server does not answer".to_owned()), ..report },
+            Err(_) => {
+                let why = format!("that took longer than {} s", LONGEST_COUNT.as_secs());
+                BridgeReport { uncounted: Some(why), ..report }
+            }
         }
     }
 

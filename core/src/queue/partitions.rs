@@ -35,8 +35,7 @@ impl Client {
 
     /// The queue of this name, which may be one of the parts of a partitioned queue (`orders/0`): a worker serves both.
     pub(crate) fn queue_or_part(&self, name: &str) -> Result<Part, Error> {
-        check_queue_or_part(name)?;
-        Ok(Part::new(self.clone(), name, Registration::of(name)))
+        self.queue_or_part_of(name, 1)
     }
 
     /// The same, of a queue that is known to have so many parts; 1 if it has none.
