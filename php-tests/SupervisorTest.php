@@ -6,6 +6,7 @@ namespace Duly\Tests;
 
 use Duly\Exception\InvalidArgumentException;
 use Duly\Supervisor;
+use Duly\WorkerInfo;
 
 /** `duly-worker`: the real program with real children. */
 final class SupervisorTest extends ServerTestCase
@@ -339,8 +340,14 @@ final class SupervisorTest extends ServerTestCase
                 ->on('n', function (string \$data): void { fwrite(STDOUT, \"end {\$data}\\n\"); });
         ");
         $program = $this->start([$file, '--processes', '2', '--max-jobs', '1']);
+        $ids = fn (): array => array_map(fn (WorkerInfo $worker): string => $worker->id, $this->queue->workers());
+        Server::until(fn (): bool => count($ids()) === 2, 'they do not serve');
+        $first = $ids();
         $this->queue->push('one', name: 'n');
         $program->hear('end one');
+        // A process that has not come in yet would find a wrong password at its start.
+        $others = fn (): bool => count($ids()) === 2 && array_diff($ids(), $first) !== [];
+        Server::until($others, 'the successor does not serve');
         $acl('SETUSER', $user, 'resetpass', '>new');
         // By those that are connected, whose successors are not let in.
         $this->queue->push('two', name: 'n');
