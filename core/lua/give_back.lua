@@ -23,10 +23,10 @@ redis.call('ZCARD', failed)
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 --- include: call/allow_growing
 --- include: call/clock, job/routing, job/delayed_member, wake/one, wake/at
-local some_ready, earliest = false, nil
+local earliest
 -- A server that dies may keep the first of these writes alone (`docs/servers.md`): nothing runs before the batch is on its way no more.
 redis.call('HSET', departed, 'unfinished', '1')
-local coming = {}
+local coming, to_heads = {}, 0
 -- The newest first, so that the oldest is at the head in the end.
 for at = #entries - 3, 1, -4 do
   local id, record, came_back, score = unpack(entries, at, at + 3)
@@ -59,7 +59,7 @@ for _, job in ipairs(coming) do
   local id, level, score, its_state = unpack(job)
   if its_state == 'ready' then
     redis.call('LPUSH', ready(level), id)
-    some_ready = true
+    to_heads = to_heads + 1
   elseif its_state == 'delayed' then
     redis.call('ZADD', delayed, score, delayed_member(id, level))
     earliest = math.min(tonumber(score), earliest or tonumber(score))
@@ -68,8 +68,12 @@ for _, job in ipairs(coming) do
   end
 end
 redis.call('HDEL', departed, 'unfinished')
--- without: a waiting worker does not hear of jobs that are ready again
-if some_ready then wake_one() end
+if to_heads > 0 then
+  -- without: a search of ready jobs passes by those behind them
+  redis.pcall('HINCRBY', stats, 'released', to_heads)
+  -- without: a waiting worker does not hear of jobs that are ready again
+  wake_one()
+end
 -- without: a waiting worker does not hear of a job that is delayed again
 if earliest then wake_for(earliest) end
 return string.format('%.0f', #entries / 4)

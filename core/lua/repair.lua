@@ -57,6 +57,8 @@ local function repair(at)
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
     redis.call('ZREM', places, id)
+    -- without: a search of ready jobs passes by those behind them
+    redis.pcall('HINCRBY', stats, 'reclaimed', 1)
     if note_return(id, 1, 'lease broken: mended by an audit') > max_retries then
       enter_failed(id, own_key)
       note_unheard(id)
@@ -72,6 +74,7 @@ local function repair(at)
     redis.call('ZREM', parked, id)
   elseif mend == 'unpark' then
     redis.call('ZREM', parked, id)
+    redis.pcall('HINCRBY', stats, 'released', 1)
     redis.call('LPUSH', ready(own_level), id)
     wake_one()
   elseif mend == 'take_place' then

@@ -347,6 +347,85 @@ async fn no_ready_job_is_missed_when_unreadable_ones_are_cancelled() {
     assert_eq!(reserved(&queue, 300).await.len(), 270);
 }
 
+/// Released, or behind the end of their lease, or by an audit: to the head, so that the list grows at the side that is looked at last.
+#[tokio::test]
+async fn no_ready_job_is_missed_when_others_come_back_to_the_head() {
+    let mut server = Server::start();
+    for (name, level) in [("released", 5), ("ended", 3), ("broken", 5), ("uncounted", 5)] {
+        let queue = queue_of(&server, name);
+        queue.push_many((0..400).map(|n| replaced(n).priority(level)), |_| ()).await.unwrap();
+        let lease = if name == "ended" { Duration::from_millis(1) } else { hours(1) };
+        let running = queue.reserve(&ReserveOptions::new().max(150).lease(lease)).await.unwrap();
+        assert_eq!(running.len(), 150);
+        if name == "uncounted" {
+            server.command(&["HSET", "duly:{uncounted}:stats", "released", "200"]);
+        }
+        let found = keys_of_pages(&queue, 50, async |page_number| {
+            if page_number > 0 {
+                return;
+            }
+            match name {
+                "ended" => {
+                    let mut taken = 0;
+                    while taken < 150 {
+                        taken += queue.reclaim().await.unwrap();
+                    }
+                }
+                "broken" => {
+                    server.command(&["DEL", &format!("duly:{{{name}}}:leases")]);
+                    assert_eq!(queue.audit(AuditOptions::new().repair(true)).await.unwrap().findings.len(), 150);
+                }
+                _ => {
+                    for job in &running {
+                        job.release(Duration::ZERO).await.unwrap();
+                    }
+                }
+            }
+            // Then nobody knows how many have come back.
+            if name == "uncounted" {
+                server.command(&["DEL", "duly:{uncounted}:stats"]);
+            }
+        });
+        let found = found.await;
+        let missed: Vec<_> = (150..400).map(|n| format!("k{n}")).filter(|key| !found.contains(key)).collect();
+        assert!(missed.is_empty(), "{name}: {missed:?}");
+        assert_eq!(queue.counts().await.unwrap().ready, 400);
+    }
+}
+
+/// What was released is taken again, and comes back again.
+#[tokio::test]
+async fn pages_of_ready_jobs_end_beside_workers_that_give_back_what_they_take() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..300).map(replaced), |_| ()).await.unwrap();
+    let mut running = Vec::<Job>::new();
+    let found = keys_of_pages(&queue, 20, async |page_number| {
+        assert!(page_number < 20);
+        for job in std::mem::take(&mut running) {
+            job.release(Duration::ZERO).await.unwrap();
+        }
+        running = reserved(&queue, 60).await;
+    });
+    let found = found.await;
+    let missed: Vec<_> = (60..300).map(|n| format!("k{n}")).filter(|key| !found.contains(key)).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// An audit reads a list from its end: what leaves it there is no more than what comes.
+#[tokio::test]
+async fn where_one_job_replaces_two_a_ready_list_is_not_shorter() {
+    let mut server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..6).map(replaced), |_| ()).await.unwrap();
+    let both = job(1).id("j4").key("k5").on_duplicate(OnDuplicate::Replace);
+    queue.push(both).await.unwrap();
+    let length: i64 = redis::from_redis_value(server.command(&["LLEN", "duly:{orders}:ready:5"])).unwrap();
+    assert_eq!((length, queue.counts().await.unwrap().ready), (6, 5));
+    assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
+    assert_eq!(reserved(&queue, 10).await.len(), 5);
+}
+
 #[tokio::test]
 async fn pages_of_ready_jobs_end_though_more_are_pushed_between_two_than_one_has() {
     let server = Server::start();
@@ -362,12 +441,13 @@ async fn pages_of_ready_jobs_end_though_more_are_pushed_between_two_than_one_has
 }
 
 #[tokio::test]
-async fn a_search_goes_on_from_cursors_of_older_versions_and_of_jobs_that_are_gone() {
+async fn a_search_goes_on_from_cursors_of_jobs_that_are_gone() {
     let server = Server::start();
     let queue = queue_of(&server, "orders");
     queue.push_many((0..300).map(replaced), |_| ()).await.unwrap();
-    // `5;40`, `5;40;<;255>` and `5;400;j1`.
-    for (cursor, left) in [("0-353b3430", 260), ("0-353b34303b3bff", 260), ("0-353b3430303b6a31", 0)] {
+    // `5;260-0;<;255>`, `5;0-0;j1` and `5;900-0;gone`.
+    let cursors = [("0-353b3236302d303b3bff", 260), ("0-353b302d303b6a31", 0), ("0-353b3930302d303b676f6e65", 300)];
+    for (cursor, left) in cursors {
         let page = queue.search(State::Ready, &Filter::new(), Some(cursor), 500).await.unwrap();
         assert_eq!(page.jobs.len(), left, "{cursor}");
     }
@@ -570,6 +650,9 @@ async fn what_cannot_be_searched_for_is_an_error_and_ids_of_any_bytes_are_passed
         (State::Delayed, Filter::new(), Some("no"), 10),
         (State::Delayed, Filter::new(), Some("0-393b61"), 10_000),
         (State::Ready, Filter::new(), Some("0-6e616e3b61"), 10),
+        // `5;40` and `5;1-2-3;a`
+        (State::Ready, Filter::new(), Some("0-353b3430"), 10),
+        (State::Ready, Filter::new(), Some("0-353b312d322d333b61"), 10),
     ];
     for (state, filter, cursor, limit) in wrong {
         let error = queue.search(state, &filter, cursor, limit).await.unwrap_err();
@@ -706,6 +789,34 @@ async fn no_job_is_missed_whose_lease_is_renewed_while_reserved_ones_are_looked_
     }
     let none = matching(&queue, State::Reserved, Filter::new().until(Millis::from_secs(1))).await;
     assert_eq!((none.len(), none.looked_at()), (0, 0));
+}
+
+/// Where the leases end is asked for while others are acked.
+#[tokio::test]
+async fn no_reserved_job_is_missed_beside_others_that_end() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..600).map(|n| job(n).name("long")), |_| ()).await.unwrap();
+    let mut long = reserved(&queue, 500).await;
+    long.extend(reserved(&queue, 100).await);
+    let others = queue_of(&server, "orders");
+    let busy = tokio::spawn(async move {
+        loop {
+            others.push_many((0..3).map(job), |_| ()).await.unwrap();
+            let jobs = others.reserve(&ReserveOptions::new().max(3).lease(Duration::from_secs(60))).await.unwrap();
+            others.ack_all(&jobs).await.unwrap();
+        }
+    });
+    for round in 0..20 {
+        let mut found = queue.matching(State::Reserved, Filter::new().name("long")).unwrap();
+        while found.look().await.unwrap() {
+            let known: HashSet<_> = found.ids().collect();
+            let new: Vec<_> = long.iter().filter(|job| !known.contains(job.id())).cloned().collect();
+            queue.extend_all(&new, hours(2 + round)).await.unwrap();
+        }
+        assert_eq!(found.len(), 600, "{round}");
+    }
+    busy.abort();
 }
 
 #[tokio::test]

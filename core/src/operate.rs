@@ -29,6 +29,7 @@ pub use registry::{RunningJob, WorkerInfo};
 pub use search::{Filter, SearchPage};
 pub use server::ServerView;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use self::done::Done;
@@ -383,10 +384,10 @@ impl Part {
         Ok(outcomes)
     }
 
-    /// Ids of jobs that had failed by then, the first to fail first.
-    async fn failed_page(&self, offset: usize, count: usize, by: i64) -> Result<Vec<Vec<u8>>, Error> {
-        let look = script::failed_page(&self.shared.keys, offset, count, by);
-        let page = self.command("requeue_all", look).await.and_then(script::byte_strings);
+    /// Jobs that failed from then on and until then, the first to fail first.
+    async fn failed_page(&self, from: i64, by: i64, count: usize) -> Result<Vec<(Vec<u8>, i64)>, Error> {
+        let look = script::failed_page(&self.shared.keys, from, by, count);
+        let page = self.command("requeue_all", look).await.and_then(script::with_times);
         page.map_err(self.during("requeue_all"))
     }
 
@@ -397,21 +398,29 @@ impl Part {
 
     /// At most so many jobs that had failed by then.
     async fn requeue_some(&self, most: u64, by: i64, done: &Done) -> Result<(), Error> {
-        let (mut stayed, mut left) = (0, usize::try_from(most).unwrap_or(usize::MAX));
+        let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+        // Where the page before ended, and the jobs of that moment that were tried: they may still be there.
+        let (mut from, mut tried) = (i64::MIN, HashSet::new());
         while left > 0 {
-            let page = self.failed_page(stayed, left.min(ROUND), by).await?;
-            if page.is_empty() {
+            let page = self.failed_page(from, by, left.min(ROUND) + tried.len()).await?;
+            let Some(&(_, last)) = page.last() else { break };
+            let new: Vec<_> = page.into_iter().filter(|(id, _)| !tried.contains(id)).collect();
+            if new.is_empty() {
                 break;
             }
-            left -= page.len();
-            let outcomes = self.requeue(&page, done).await?;
-            stayed += outcomes.iter().filter(|outcome| **outcome != Requeued::Ready).count();
+            left = left.saturating_sub(new.len());
+            self.requeue(&new.iter().map(|(id, _)| id).collect::<Vec<_>>(), done).await?;
+            if last > from {
+                tried.clear();
+                from = last;
+            }
+            tried.extend(new.into_iter().filter(|&(_, at)| at == last).map(|(id, _)| id));
         }
         Ok(())
     }
 
     async fn purge(&self, state: State, operation: &'static str, done: &Done) -> Result<(), Error> {
-        let there = self.counts().await.map_err(|error| error.during(operation))?.of(state);
+        let there = self.counts_for(operation).await?.of(state);
         self.purge_some(state, there, None, operation, done).await
     }
 

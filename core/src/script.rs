@@ -53,9 +53,9 @@ pub(crate) use call::{ByteStrings, Call};
 #[cfg(test)]
 pub(crate) use call::{Flags, Script};
 pub(crate) use command::{
-    Command, Reply, cluster_info, cluster_slots, failed_page, found_type, info, key_type, memory_usage, owners, ping,
-    ready_page, said_of_queue, scan, server_info, server_setting, server_time, set_clock, setting, time, tries,
-    use_of_queue, used_memory, wake,
+    Command, Reply, cluster_info, cluster_slots, failed_page, found_type, info, key_type, last_of, memory_usage,
+    owners, ping, ready_page, said_of_queue, scan, server_info, server_setting, server_time, set_clock, setting, time,
+    tries, use_of_queue, used_memory, wake, with_times,
 };
 pub(crate) use crc16::crc16;
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};

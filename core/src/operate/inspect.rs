@@ -186,7 +186,11 @@ impl Queue {
 
 impl Part {
     pub(crate) async fn counts(&self) -> Result<Counts, Error> {
-        let reply = self.counts_now("counts").await?;
+        self.counts_for("counts").await
+    }
+
+    pub(crate) async fn counts_for(&self, operation: &'static str) -> Result<Counts, Error> {
+        let reply = self.counts_now(operation).await?;
         let until = |at: i64| Millis::new(u64::try_from(at.saturating_sub(reply.now)).unwrap_or(0));
         let since = |at: i64| Millis::new(u64::try_from(reply.now.saturating_sub(at)).unwrap_or(0));
         let now = u64::try_from(reply.now).unwrap_or(0);

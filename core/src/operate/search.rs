@@ -9,7 +9,7 @@ use crate::operate::failure_groups;
 use crate::operate::inspect::JobView;
 use crate::process::host;
 use crate::queue::{MAX_BATCH, Part, Queue};
-use crate::script::{Declared, PeekedReply, Search, SearchReply};
+use crate::script::{self, Declared, Key, PeekedReply, Search, SearchReply};
 use crate::value::error::Error;
 use crate::value::name::MAX_PRIORITY;
 use crate::value::state::State;
@@ -216,14 +216,18 @@ impl Queue {
 
     /// Just behind the last job of this state and part, if they are in the order of a time.
     pub(crate) async fn end_of(&self, state: State, at: &Cursor) -> Result<Option<Millis>, Error> {
-        if state == State::Ready {
-            return Ok(None);
-        }
+        let set = match state {
+            State::Ready => return Ok(None),
+            State::Delayed => Key::Delayed,
+            State::Reserved => Key::Reserved,
+            State::Failed => Key::Failed,
+        };
         let part = &self.each_part()[at.part];
-        let count = part.counts().await.map_err(|error| error.during("search"))?.of(state);
-        let Some(last) = usize::try_from(count).ok().and_then(|count| count.checked_sub(1)) else { return Ok(None) };
-        let jobs = part.peek(state, last, 1).await.map_err(|error| error.during("search"))?;
-        Ok(jobs.first().and_then(|job| job.at).map(|at| Millis::new(at.get().saturating_add(1))))
+        let look = script::last_of(&part.shared.keys, set);
+        let last = part.command("search", look).await.and_then(script::with_times);
+        let last = last.map_err(self.during("search"))?;
+        let at = last.first().and_then(|&(_, at)| u64::try_from(at).ok());
+        Ok(at.map(|at| Millis::new(at.saturating_add(1))))
     }
 
     /// One call. `limit`: at most so many jobs.
@@ -337,7 +341,7 @@ fn of_hexadecimal(text: &str) -> Option<Vec<u8>> {
 }
 
 /// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or in a ready list
-/// `<level>;<how many>:<of how many>;<id of the last>`.
+/// `<level>;<how many are left>-<how many came back>;<id behind them>`.
 fn is_of(within: &[u8], state: State) -> bool {
     let Some(semicolon) = within.iter().position(|&byte| byte == b';') else { return false };
     let (Ok(head), rest) = (std::str::from_utf8(&within[..semicolon]), &within[semicolon + 1..]) else { return false };
@@ -346,10 +350,10 @@ fn is_of(within: &[u8], state: State) -> bool {
         (State::Ready, Some(score)) => is_score(score),
         (State::Ready, None) => {
             let is_level = head.len() == 1 && head.as_bytes()[0].is_ascii_digit();
-            // Older versions have written no id, and not how long the list was.
-            let end = rest.iter().position(|&byte| byte == b';').unwrap_or(rest.len());
+            let Some(end) = rest.iter().position(|&byte| byte == b';') else { return false };
             let is_number = |digits: &[u8]| (1..=15).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
-            is_level && rest[..end].splitn(2, |&byte| byte == b':').all(is_number)
+            let mut numbers = rest[..end].split(|&byte| byte == b'-').map(is_number);
+            is_level && numbers.by_ref().take(2).eq([true, true]) && numbers.next().is_none()
         }
         (_, None) => is_score(head),
         (_, Some(_)) => false,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redis::{Cmd, Value, cmd};
 
 use super::keys::{Key, QueueKeys};
-use super::reply::{array, lossy, number};
+use super::reply::{array, lossy, number, unexpected};
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
@@ -60,11 +60,26 @@ pub(crate) fn wake(keys: &QueueKeys) -> Command {
     command
 }
 
-/// Ids of jobs that had failed by then, the first to fail first; see `byte_strings`.
-pub(crate) fn failed_page(keys: &QueueKeys, offset: usize, count: usize, by: i64) -> Command {
+/// Jobs that failed from then on and until then, the first to fail first; see `with_times`.
+pub(crate) fn failed_page(keys: &QueueKeys, from: i64, by: i64, count: usize) -> Command {
     let mut command = cmd("ZRANGEBYSCORE");
-    command.arg(keys.spell(Key::Failed)).arg("-inf").arg(by).arg("LIMIT").arg(offset).arg(count);
+    command.arg(keys.spell(Key::Failed)).arg(from).arg(by).arg("WITHSCORES").arg("LIMIT").arg(0).arg(count);
     command
+}
+
+/// The last job of one of the states that are in the order of a time; see `with_times`.
+pub(crate) fn last_of(keys: &QueueKeys, state: Key) -> Command {
+    let mut command = cmd("ZRANGE");
+    command.arg(keys.spell(state)).arg(-1).arg(-1).arg("WITHSCORES");
+    command
+}
+
+/// The answer: each with its time.
+pub(crate) fn with_times(reply: Reply) -> Result<Vec<(Vec<u8>, i64)>, Error> {
+    let members: Vec<(Vec<u8>, f64)> =
+        redis::from_redis_value(reply).map_err(|_| unexpected("jobs with their times"))?;
+    #[expect(clippy::cast_possible_truncation, reason = "a time in ms")]
+    Ok(members.into_iter().map(|(id, at)| (id, at as i64)).collect())
 }
 
 /// The `count` entries of a ready list before the last `start`; see `byte_strings`.

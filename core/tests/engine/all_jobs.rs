@@ -85,6 +85,45 @@ async fn an_error_says_how_many_jobs_it_was_done_to_before() {
     proxy.next_behind(0, Fault::LoseRequest);
     let error = queue.purge_extent(&asked).await.unwrap_err();
     assert!(!error.is_partly_done(), "{error}");
+    proxy.happened().await;
+    proxy.reopen();
+    queue.counts().await.unwrap();
+    // It looks how many there are before.
+    proxy.next_behind(0, Fault::LoseRequest);
+    let error = queue.purge(State::Ready).await.unwrap_err();
+    assert!(error.operation() == Some("purge") && !error.is_partly_done(), "{error}");
+}
+
+/// Those that stay in `failed`, as their key belongs to another job, are removed by somebody else meanwhile.
+#[tokio::test]
+async fn no_failed_job_is_passed_over_while_others_leave_before_it() {
+    let server = Server::start();
+    let (proxy, direct) = (Proxy::before(server.port()).await, server.queue("orders"));
+    let queue = proxy.builder().build().unwrap().queue("orders").unwrap();
+    push(&direct, 1).await;
+    fail(&direct, 1).await;
+    assert_eq!(direct.requeue_all().await.unwrap() + direct.purge(State::Ready).await.unwrap(), 2); // now the server knows the scripts
+    let keyed = |n: usize| NewJob::from_json("1").unwrap().key(format!("k{n}"));
+    direct.push_many((0..500).map(keyed), |_| ()).await.unwrap();
+    fail(&direct, 500).await;
+    direct.push_many((0..500).map(keyed), |_| ()).await.unwrap();
+    let taken = direct.reserve(&ReserveOptions::new().max(500).lease(Duration::from_secs(3600))).await.unwrap();
+    push(&direct, 800).await;
+    for _ in 0..4 {
+        fail(&direct, 200).await;
+    }
+    tokio::time::sleep(Duration::from_millis(2)).await; // the server's clock is past their moment
+    let stay = direct.peek(State::Failed, 0, 500).await.unwrap();
+    // Its second call tries to run the first 500 again.
+    proxy.next_after(1, Fault::HoldReply);
+    let requeue = tokio::spawn(async move { queue.requeue_all().await });
+    proxy.happened().await;
+    for job in &stay {
+        assert!(direct.cancel(&job.envelope.id).await.unwrap().is_some());
+    }
+    proxy.deliver().await;
+    assert_eq!((requeue.await.unwrap().unwrap(), taken.len()), (800, 500));
+    assert_eq!((direct.counts().await.unwrap().ready, direct.counts().await.unwrap().failed), (800, 0));
 }
 
 #[tokio::test]

@@ -163,6 +163,25 @@ async fn levels_and_members_are_put_right() {
         &[],
     )
     .await;
+    // It has been ready, too: its entry stays one that does not count.
+    check(
+        &[
+            "RPUSH @ready:3 d",
+            "HSET @stale 3:d 1",
+            "HINCRBY @meta stale_entries 1",
+            "ZREM @delayed d\\t3",
+            "ZADD @delayed 9e12 d\\t5",
+        ],
+        &[(Invariant::Member, "d")],
+        &[],
+    )
+    .await;
+    // Of several, one stays; and of a job that is gone, none.
+    let several = ["ZADD @delayed 9e12 d", "ZADD @delayed 9e12 d\\t5"];
+    let without = [&["ZREM @delayed d\\t3"], &several[..]].concat();
+    check(&without, &[(Invariant::Member, "d"), (Invariant::Member, "d")], &[]).await;
+    let gone = [&["HDEL @jobs d", "HDEL @keys k"], &several[..]].concat();
+    check(&gone, &[(Invariant::Record, "d"), (Invariant::Record, "d"), (Invariant::Record, "d")], &["d"]).await;
 }
 
 /// The names of `b` and `r` get limits: `b` is parked, `r` has a place.
@@ -193,6 +212,9 @@ async fn what_limits_of_names_keep_is_put_right() {
     check_limited(&["HDEL @leases r"], &[(Invariant::Lease, "r")], &[]).await;
     check_limited(&["ZADD @parked 156130651144193 b"], &[(Invariant::Place, "b")], &[]).await;
     check_limited(&["ZREM @parked b"], &[(Invariant::OneState, "b")], &[]).await;
+    // At a level that nobody looks at: 12.5 * 2^42 + 1.
+    let lower = ["HSET @jobs b 2;5;0;4;mail{\"data\":1}", "ZADD @parked 54975581388801 b"];
+    check_limited(&lower, &[(Invariant::Levels, "")], &[]).await;
 }
 
 #[tokio::test]

@@ -32,6 +32,11 @@ impl Subject {
         (&self.id, &self.member, &self.key)
     }
 
+    /// The member of `delayed`, as a finding has it.
+    fn shown_member(&self) -> String {
+        format!("{:?}", String::from_utf8_lossy(&self.member))
+    }
+
     /// The level that the member of `delayed` names, if it is one.
     pub(super) fn member_level(&self) -> Option<u8> {
         match self.member.get(self.id.len()..)? {
@@ -221,7 +226,7 @@ pub(super) fn judge(subject: &Subject, look: &Look, entries: &Entries, undecodab
             defects.add(Invariant::Decodable, reason, None);
         }
     } else {
-        judge_leftovers(&mut defects, look, entries);
+        judge_leftovers(&mut defects, subject, look, entries);
     }
     let holds = look.holder_of_given_key() == subject.id;
     let carries = look.has_record() && look.own_key() == subject.key;
@@ -265,7 +270,8 @@ fn judge_states(defects: &mut Defects, subject: &Subject, look: &Look, entries: 
     }
     if odd_member {
         let mend = if reserved || look.is_delayed() { Mend::DropMember } else { Mend::RenameDelayed };
-        defects.add(Invariant::Member, "delayed under a member that is not its own", Some(mend));
+        let detail = format!("delayed under the member {}, which is not its own", subject.shown_member());
+        defects.add(Invariant::Member, detail, Some(mend));
     }
     if look.is_failed() && (reserved || look.is_delayed() || odd_member) {
         defects.add(one, "failed and in another state", Some(Mend::DropFailed));
@@ -317,9 +323,10 @@ fn judge_place(defects: &mut Defects, look: &Look) {
 }
 
 /// What is left of a job that is no more.
-fn judge_leftovers(defects: &mut Defects, look: &Look, entries: &Entries) {
+fn judge_leftovers(defects: &mut Defects, subject: &Subject, look: &Look, entries: &Entries) {
     if look.member_is_there() {
-        defects.add(Invariant::Record, "an entry of delayed without a record", Some(Mend::DropMember));
+        let detail = format!("the entry {} of delayed without a record", subject.shown_member());
+        defects.add(Invariant::Record, detail, Some(Mend::DropMember));
     }
     if look.in_reserved() || look.has_token() {
         defects.add(Invariant::Record, "a lease without a record", Some(Mend::DropLease));

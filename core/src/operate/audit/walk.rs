@@ -10,6 +10,8 @@ use crate::script;
 use crate::script::{Key, LEVELS, Levels};
 use crate::value::error::{Error, ErrorKind};
 
+/// Of the score of a parked job, so many bits are its turn; before them stands its level.
+const TURN_BITS: u32 = 42;
 /// How many values a page of a hash or sorted set has.
 const PAGE: usize = 500;
 /// How many entries of a ready list are read at once: a server needs about a millisecond for them.
@@ -38,7 +40,7 @@ impl ListEntries {
 }
 
 impl Audit {
-    /// Reads everything once and fills the suspects. Gives the levels that members of `delayed` name.
+    /// Reads everything once and fills the suspects. Gives the levels in which `delayed` and `parked` have jobs.
     pub(super) async fn walk(&mut self) -> Result<Levels, Error> {
         let lists = self.read_lists(None).await?;
         self.screen_lists(&lists).await?;
@@ -53,12 +55,12 @@ impl Audit {
             }
             self.screen(page.chunks_exact(2).map(|record| Subject::of(&record[0])).collect(), &lists).await?;
         }
-        let mut member_levels = Levels::from_bits(0);
+        let mut levels = Levels::from_bits(0);
         let mut pages = Pages::default();
         while let Some(page) = self.scan(Key::Delayed, &mut pages).await? {
             let subjects: Vec<_> = page.chunks_exact(2).map(|entry| Subject::of_member(entry[0].clone())).collect();
             for level in subjects.iter().filter_map(Subject::member_level) {
-                member_levels = member_levels.with(Levels::one(level));
+                levels = levels.with(Levels::one(level));
             }
             self.screen(subjects, &lists).await?;
         }
@@ -67,6 +69,10 @@ impl Audit {
         {
             let mut pages = Pages::default();
             while let Some(page) = self.scan(key, &mut pages).await? {
+                if key == Key::Parked {
+                    let parked = page.chunks_exact(2).filter_map(|pair| level_of_parked(&pair[1]));
+                    levels = parked.fold(levels, |levels, level| levels.with(Levels::one(level)));
+                }
                 let subjects = page.chunks_exact(2).map(|pair| match key {
                     Key::Keys => Subject { id: pair[1].clone(), key: pair[0].clone(), member: Vec::new() },
                     // `<level>:<id>`
@@ -76,7 +82,7 @@ impl Audit {
                 self.screen(subjects.collect(), &lists).await?;
             }
         }
-        Ok(member_levels)
+        Ok(levels)
     }
 
     async fn screen(&mut self, subjects: Vec<Subject>, lists: &ListEntries) -> Result<(), Error> {
@@ -160,6 +166,14 @@ impl Audit {
             answer => answer,
         }
     }
+}
+
+/// Of a score as `limits/parked.lua` makes it.
+fn level_of_parked(score: &[u8]) -> Option<u8> {
+    let score: f64 = std::str::from_utf8(score).ok()?.parse().ok()?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 53 bits, and never below 0")]
+    let score = score as u64;
+    u8::try_from((score >> TURN_BITS) % u64::from(LEVELS)).ok()
 }
 
 /// Where a scan is.
