@@ -94,7 +94,7 @@ if ! cmp -s $lock $stamp; then
         "$python" -m venv .venv
     fi
     say "installing the Python tools of $lock into .venv"
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check -r $lock
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r $lock
     cp $lock $stamp
 fi
 
