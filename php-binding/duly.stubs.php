@@ -1403,6 +1403,7 @@ namespace Duly {
         public readonly int $ready;
         public readonly int $reserved;
         public readonly int $failed;
+        /** Is the queue paused? One with partitions is if some of them are: their jobs are not handed out. */
         public readonly bool $paused;
         /**
          * For how many seconds the oldest ready job could have run: since the end of the delay of its push. By the

@@ -77,6 +77,32 @@ def test_queues_are_listed_with_what_is_in_them(duly_command: Command, client: d
     assert duly_command("queues")[1].splitlines()[2].endswith("  paused")
 
 
+def test_a_queue_that_is_paused_in_part_is_said_to_be(
+    duly_command: Command, client: duly.Client, server: Server, prefix: str
+) -> None:
+    queue = client.partitions("mail", 4)
+    queue.push_many([duly.NewJob(number) for number in range(40)])
+    queue.pause()
+    # As a resume leaves it that fails behind two of them.
+    for part in (0, 1):
+        server.cli("HDEL", f"{prefix}{{mail/{part}}}:meta", "paused")
+    assert queue.counts().paused
+    assert 0 < len(queue.reserve_many(40)) < 40
+    said = "paused in 2 of 4 partitions"
+    assert duly_command("queues")[1].splitlines()[1].endswith(said)
+    assert duly_command("counts", "mail")[1].endswith(f"  {said}\n")
+    (value,) = json.loads(duly_command("counts", "mail", "--json")[1])
+    assert (value["paused"], value["paused_parts"]) == (True, 2)
+    assert said in duly_command("top", "--once", "--interval", "100ms")[1]
+    advice = "`duly resume mail` hands out its jobs again; `duly pause mail` pauses the other partitions too"
+    doctor = duly_command("doctor")[1]
+    assert f"it is {said}" in doctor
+    assert advice in doctor
+    assert 'duly_queue_paused{queue="mail",partitioned="yes"} 1' in duly_command("metrics")[1]
+    assert duly_command("resume", "mail")[0] == 0
+    assert "paused" not in duly_command("queues")[1]
+
+
 def completions(shell: str) -> str:
     command = [sys.executable, "-m", "duly", "completions", shell]
     environment = {**os.environ, "DULY_URL": "redis://127.0.0.1:1"}

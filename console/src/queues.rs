@@ -5,7 +5,7 @@ use duly::{Client, Counts as CountsOf, Error, ErrorKind};
 use serde_json::{Value, json};
 
 use crate::confirm::Yes;
-use crate::show::{Shown, moment, or_dash, span};
+use crate::show::{Shown, moment, or_dash, paused, span};
 use crate::target::{One, Target, all, given_for, open, partitions_of};
 use crate::{DONE, FAILED, Output};
 
@@ -30,7 +30,7 @@ impl Queues {
             let partitions = Some(queue.partitions).filter(|count| *count > 0).map(|count| count.to_string());
             let numbers = [counts.delayed, counts.ready, counts.reserved, counts.failed].map(|count| count.to_string());
             let oldest = or_dash(counts.oldest_ready_age.map(span));
-            let state = if counts.paused { "paused" } else { "" };
+            let state = paused(counts.paused_parts, queue.partitions).unwrap_or_default();
             let mut row = vec![queue.name.clone()];
             row.extend(numbers);
             row.extend([oldest, or_dash(partitions), moment(queue.last_used)]);
@@ -104,7 +104,8 @@ impl Counts {
                 continue;
             }
             let (delayed, ready) = (counts.delayed, counts.ready);
-            let paused = if counts.paused { "  paused" } else { "" };
+            let paused =
+                paused(counts.paused_parts, partitions).map(|paused| format!("  {paused}")).unwrap_or_default();
             output.line(&format!(
                 "{name}: delayed {delayed}  ready {ready}  reserved {}  failed {}{paused}",
                 counts.reserved, counts.failed
@@ -152,6 +153,7 @@ fn value_of(name: &str, counts: &CountsOf) -> Value {
         "reserved": counts.reserved,
         "failed": counts.failed,
         "paused": counts.paused,
+        "paused_parts": counts.paused_parts,
         "held": counts.held,
         "oldest_ready_age": seconds(counts.oldest_ready_age),
         "next_due_in": seconds(counts.next_due_in),

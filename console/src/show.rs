@@ -48,6 +48,15 @@ impl Output<'_> {
     }
 }
 
+/// Whether a queue is paused, as a word. A pause or resume that failed on its way has reached some partitions only.
+pub(crate) fn paused(parts: u16, partitions: u16) -> Option<String> {
+    match parts {
+        0 => None,
+        some if some < partitions => Some(format!("paused in {some} of {partitions} partitions")),
+        _ => Some("paused".to_owned()),
+    }
+}
+
 /// On one line of a terminal, and no longer than a table has room for.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = escaped(text.chars().take(MOST_CHARACTERS));
@@ -124,6 +133,13 @@ mod tests {
         assert_eq!(all, ["0.04s", "59s", "1m 5s", "1h 5m", "1d 1h"]);
         assert_eq!(moment(Millis::new(1_790_000_030_500)), "2026-09-21 14:13:50");
         assert_eq!(moment(Millis::new(u64::MAX)), "?");
+    }
+
+    #[test]
+    fn a_queue_is_paused_in_some_partitions_or_in_all() {
+        let said = [(0, 0), (1, 0), (0, 4), (2, 4), (4, 4)].map(|(parts, partitions)| paused(parts, partitions));
+        let paused = Some("paused".to_owned());
+        assert_eq!(said, [None, paused.clone(), None, Some("paused in 2 of 4 partitions".to_owned()), paused]);
     }
 
     #[test]

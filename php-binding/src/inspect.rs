@@ -25,7 +25,7 @@ record! {
         reserved: i64,
         /// Jobs that failed for good.
         failed: i64,
-        /// Whether the queue hands out no jobs.
+        /// Is the queue paused? One with partitions is if some of them are: their jobs are not handed out.
         paused: bool,
         /// How long ago the oldest ready job was pushed, by the pushing host's clock.
         oldest_ready_age: Option<f64>,

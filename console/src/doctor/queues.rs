@@ -7,7 +7,7 @@ use super::Doctor;
 use super::finding::Finding;
 use super::finding::Level::{Note, Problem, Warning};
 use super::server::bytes;
-use crate::show::{printable, span};
+use crate::show::{self, printable, span};
 use crate::target::{all, open};
 
 /// How many queues are read at once.
@@ -21,9 +21,16 @@ const MANY_FAILED: u64 = 1000;
 struct Looked {
     /// As it is shown.
     name: String,
+    partitions: u16,
     queue: Queue,
     counts: Counts,
     workers: usize,
+}
+
+impl Looked {
+    fn is_paused_in_part(&self) -> bool {
+        (1..self.partitions).contains(&self.counts.paused_parts)
+    }
 }
 
 /// Looks at all queues that were used.
@@ -66,7 +73,7 @@ pub(super) async fn examine(client: &Client, doctor: &Doctor) -> Vec<Finding> {
 async fn look(client: &Client, name: &str, partitions: u16) -> Result<Looked, Error> {
     let queue = open(client, name, partitions)?;
     let (counts, workers) = (queue.counts().await?, queue.workers().await?.len());
-    Ok(Looked { name: printable(name), queue, counts, workers })
+    Ok(Looked { name: printable(name), partitions, queue, counts, workers })
 }
 
 fn unreadable(error: &Error) -> Finding {
@@ -75,11 +82,11 @@ fn unreadable(error: &Error) -> Finding {
 }
 
 fn late(looked: &Looked, doctor: &Doctor) -> Option<Finding> {
-    let Counts { oldest_ready_age, overdue, held, paused, .. } = &looked.counts;
+    let Counts { oldest_ready_age, overdue, held, .. } = &looked.counts;
     let longest = Millis::from_duration(doctor.late).ok()?;
     let late = (*oldest_ready_age).max(*overdue).filter(|late| *late >= longest)?;
-    // That is what was asked for.
-    if *paused {
+    // That is what was asked for, unless a pause or a resume has failed on its way.
+    if looked.counts.paused && !looked.is_paused_in_part() {
         return None;
     }
     // A retry or a requeue does not count anew.
@@ -129,9 +136,14 @@ fn failed(looked: &Looked) -> Option<Finding> {
 }
 
 fn paused(looked: &Looked) -> Option<Finding> {
-    let what = format!("it is paused; jobs that wait: {}", looked.counts.ready + looked.counts.delayed);
+    let paused = show::paused(looked.counts.paused_parts, looked.partitions)?;
+    let what = format!("it is {paused}; jobs that wait: {}", looked.counts.ready + looked.counts.delayed);
     let advice = format!("`duly resume {}` hands out its jobs again", looked.name);
-    looked.counts.paused.then(|| Finding::new(Note, "paused", what, advice))
+    if !looked.is_paused_in_part() {
+        return Some(Finding::new(Note, "paused", what, advice));
+    }
+    let advice = format!("{advice}; `duly pause {}` pauses the other partitions too", looked.name);
+    Some(Finding::new(Warning, "paused", what, advice))
 }
 
 /// What the queues with the most jobs take.

@@ -41,7 +41,7 @@ const OF_QUEUES: [OfQueues; 8] = [
     },
     OfQueues {
         name: "duly_queue_paused",
-        help: "1 if the queue is paused: workers get no job of it.",
+        help: "1 if the queue, or one of its partitions, is paused: workers get no job of that.",
         values: |queue| one(flag(queue.counts.paused)),
     },
     OfQueues {

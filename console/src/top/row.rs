@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use duly::{Counts, Millis};
 use tokio::time::Instant;
 
-use crate::show::{number, or_dash, printable, span};
+use crate::show::{number, or_dash, paused, printable, span};
 
 /// What is shown of a queue's counts.
 #[derive(Debug, Clone, Default)]
@@ -16,7 +16,8 @@ pub(super) struct Numbers {
     pub(super) failed: u64,
     oldest: Option<Millis>,
     overdue: Option<Millis>,
-    pub(super) is_paused: bool,
+    /// How many of its parts are.
+    pub(super) paused_parts: u16,
     is_held: bool,
     totals: Totals,
 }
@@ -38,7 +39,7 @@ impl Numbers {
             failed: counts.failed,
             oldest: counts.oldest_ready_age,
             overdue: counts.overdue,
-            is_paused: counts.paused,
+            paused_parts: counts.paused_parts,
             is_held: counts.held.is_some(),
             totals: Totals {
                 pushed: counts.total("pushed"),
@@ -99,9 +100,9 @@ impl Row {
             Err(error) => return error.clone(),
         };
         let waits = numbers.ready + numbers.reserved > 0 || numbers.overdue.is_some();
-        let all =
-            [(numbers.is_paused, "paused"), (numbers.is_held, "held back"), (waits && self.workers == 0, "no worker")];
-        all.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect::<Vec<_>>().join(", ")
+        let all = [(numbers.is_held, "held back"), (waits && self.workers == 0, "no worker")];
+        let others = all.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| (*word).to_owned());
+        paused(numbers.paused_parts, self.partitions).into_iter().chain(others).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -239,8 +240,10 @@ pub(super) mod tests {
         assert_eq!(waits.state(), "");
         waits.workers = 0;
         assert_eq!(waits.state(), "no worker");
-        waits.numbers = Ok(Numbers { ready: 1, is_paused: true, is_held: true, ..Numbers::default() });
+        waits.numbers = Ok(Numbers { ready: 1, paused_parts: 1, is_held: true, ..Numbers::default() });
         assert_eq!(waits.state(), "paused, held back, no worker");
+        waits.partitions = 4;
+        assert_eq!(waits.state(), "paused in 1 of 4 partitions, held back, no worker");
         waits.numbers = Err("foreign".to_owned());
         let cells: Vec<_> = COLUMNS.iter().map(|column| column.cell(&waits)).collect();
         assert_eq!((cells[0].as_str(), cells[1].as_str(), cells[11].as_str()), ("q", "-", "foreign"));

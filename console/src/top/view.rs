@@ -137,7 +137,7 @@ impl View {
         let (name, partitions) = row.id();
         // By the row that was seen, whatever is above it by then.
         self.chosen = Some(row.id());
-        self.asked = Some(Change { name, partitions, is_pause: !numbers.is_paused });
+        self.asked = Some(Change { name, partitions, is_pause: numbers.paused_parts == 0 });
     }
 
     fn sort_by_next(&mut self, step: usize) {

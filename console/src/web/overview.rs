@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::named::Named;
 use super::text::{number, or_dash, shown, time};
 use super::view::{A_PAGE, Page, Shown, View, empty};
-use super::words::fill;
+use super::words::{Words, fill};
 use crate::show::span;
 
 /// A queue and what it has, or why that cannot be read.
@@ -135,10 +135,18 @@ pub(crate) fn badges(view: &View<'_>, partitions: u16, counts: &Counts, workers:
     let words = view.words;
     html! {
         @if partitions > 0 { span.badge { (partitions) " " (words.partitions) } }
-        @if counts.paused { span.badge.warn { (words.paused) } }
+        @if counts.paused { span.badge.warn { (paused(counts, partitions, words)) } }
         @if let Some(held) = &counts.held { span.badge.warn title=(held) { (words.limited) } }
         @if workers == Some(0) && counts.ready + counts.reserved > 0 { span.badge.bad { (words.no_worker) } }
     }
+}
+
+/// A pause or resume that failed on its way has reached some partitions only.
+fn paused(counts: &Counts, partitions: u16, words: &Words) -> String {
+    if counts.paused_parts < partitions {
+        return fill(words.paused_in_part, &[&counts.paused_parts, &partitions]);
+    }
+    words.paused.to_owned()
 }
 
 /// How the jobs of a queue are divided among the states.

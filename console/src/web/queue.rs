@@ -90,7 +90,7 @@ fn actions(view: &View<'_>, named: &Named, counts: &Counts, state: State) -> Mar
     html! {
         div.actions {
             @if counts.paused { (view.button("resume", &fields, words.resume, "")) }
-            @else { (view.button("pause", &fields, words.pause, "")) }
+            @if !counts.paused || counts.paused_parts < named.partitions { (view.button("pause", &fields, words.pause, "")) }
             @if counts.of(state) > 0 { a.button href=(named.link("/jobs", &[("state", state.as_str())])) { (words.filter) } }
             @if state == State::Failed && counts.failed > 0 {
                 a.button href=(named.link("/groups", &[])) { (words.groups) }

@@ -49,6 +49,7 @@ words! {
     reserved: "Reserved", "执行中";
     failed: "Failed", "失败";
     paused: "paused", "已暂停";
+    paused_in_part: "paused in {} of {} partitions", "{1} 个分区中 {0} 个已暂停";
     limited: "held by a limit", "受限制";
     no_worker: "no worker", "无工作进程";
     jobs_of_page: "Jobs of the {} queues of this page", "本页 {} 个队列的任务";

@@ -34,8 +34,11 @@ pub struct Counts {
     pub reserved: u64,
     /// Jobs that failed for good.
     pub failed: u64,
-    /// Does the queue hand out jobs?
+    /// Is the queue paused? One with partitions is if some of them are: their jobs are not handed out.
     pub paused: bool,
+    /// How many of its parts are paused; a queue without partitions is one part. A pause or resume that failed on its way has reached
+    /// some of them only.
+    pub paused_parts: u16,
     /// For how long the oldest ready job could have run, in milliseconds: since the end of the delay of its push. By the pushing host's
     /// clock, in whole seconds; retries and reschedules do not change it.
     pub oldest_ready_age: Option<Millis>,
@@ -76,7 +79,9 @@ impl Counts {
         self.ready += other.ready;
         self.reserved += other.reserved;
         self.failed += other.failed;
-        self.paused &= other.paused;
+        // Jobs of the part that is paused would wait, and nobody would learn why.
+        self.paused |= other.paused;
+        self.paused_parts = self.paused_parts.saturating_add(other.paused_parts);
         self.held = self.held.take().and(other.held);
         self.oldest_ready_age = self.oldest_ready_age.max(other.oldest_ready_age);
         self.next_due_in = sooner(self.next_due_in, other.next_due_in);
@@ -126,8 +131,8 @@ pub struct Found {
 }
 
 impl Queue {
-    /// How many jobs are in each state, and what comes next. A partitioned queue gives the sums; it is paused, and held by a limit,
-    /// only if every part is.
+    /// How many jobs are in each state, and what comes next. A partitioned queue gives the sums; it is paused if some part is,
+    /// and held by a limit only if every part is.
     pub async fn counts(&self) -> Result<Counts, Error> {
         let (first, others) = self.first_and_others();
         let mut all = first.counts().await?;
@@ -201,6 +206,7 @@ impl Part {
             reserved: count(reply.reserved),
             failed: count(reply.failed),
             paused: reply.paused,
+            paused_parts: u16::from(reply.paused),
             oldest_ready_age: oldest.map(|due| Millis::new(now.saturating_sub(due))),
             next_due_in: reply.next_due.map(until),
             overdue: reply.next_due.filter(|due| *due <= reply.now).map(since),

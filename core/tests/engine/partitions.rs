@@ -83,6 +83,26 @@ async fn verbs_for_all_jobs_reach_every_part() {
 }
 
 #[tokio::test]
+async fn a_queue_with_a_part_that_is_paused_says_so() {
+    let server = Server::start();
+    let queue = server.client().partitioned_queue("orders", 3).unwrap();
+    let paused = async || queue.counts().await.map(|counts| (counts.paused, counts.paused_parts)).unwrap();
+    assert_eq!(paused().await, (false, 0));
+    queue.pause().await.unwrap();
+    assert_eq!(paused().await, (true, 3));
+    // As a resume leaves it that ends behind two parts.
+    for part in &queue.parts()[..2] {
+        part.resume().await.unwrap();
+    }
+    assert_eq!(paused().await, (true, 1));
+    queue.resume().await.unwrap();
+    assert_eq!(paused().await, (false, 0));
+    let one = server.client().queue("plain").unwrap();
+    one.pause().await.unwrap();
+    assert_eq!(one.counts().await.unwrap().paused_parts, 1);
+}
+
+#[tokio::test]
 async fn each_part_keeps_to_its_share_of_the_limits() {
     let server = Server::start();
     let queue = server.client().partitioned_queue("orders", 3).unwrap();

@@ -1289,7 +1289,9 @@ class Counts:
     @property
     def failed(self) -> int: ...
     @property
-    def paused(self) -> bool: ...
+    def paused(self) -> bool:
+        """Is the queue paused? One with partitions is if some of them are: their jobs are not handed out."""
+
     @property
     def oldest_ready_age(self) -> float | None:
         """For how many seconds the oldest ready job could have run: since the end of the delay of its push.
