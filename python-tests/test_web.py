@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from base64 import b64encode
+from binascii import crc_hqx
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -98,9 +100,16 @@ class Web:
             for cookie in answer.headers.get_all("set-cookie", []):
                 name, _, value = cookie.partition(";")[0].partition("=")
                 self.cookies[name] = value
-            return Answer(answer.status, answer.headers, answer.read().decode())
+            text = answer.read().decode()
         finally:
             connection.close()
+        # An address without the number of partitions leads to one with it.
+        location = answer.headers["location"] or ""
+        if method == "GET" and answer.status == 303 and location.partition("?")[0] == path.partition("?")[0]:
+            assert "parts=" in location
+            assert "parts=" not in path
+            return self.ask(method, location, body, headers)
+        return Answer(answer.status, answer.headers, text)
 
     def get(self, path: str, **fields: str) -> Answer:
         return self.ask("GET", path + (f"?{urlencode(fields)}" if fields else ""))
@@ -452,7 +461,7 @@ def test_a_job_is_rescheduled_and_cancelled(web: Web, client: duly.Client) -> No
         assert web.post(form.action, {**form.fields, **wrong}).status == 400, wrong
     web.act(page, "run-now")
     assert queue.counts().ready == 1
-    asked = "/ask/cancel?queue=orders&id=a+b"
+    asked = "/ask/cancel?queue=orders&parts=0&id=a+b"
     assert asked in [unescape(link) for link in Forms(web.ask("GET", page).text).links]
     form = web.form(asked, "cancel")
     assert web.act(asked, "cancel") == "The job a b is cancelled."
@@ -465,7 +474,7 @@ def test_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) ->
     for name in ("a", "b", "c", "d"):
         fail(queue, name)
     # The newest first.
-    assert re.findall(r'class="id" href="/job\?queue=orders&amp;id=(.)"', web.get("/failed").text) == [
+    assert re.findall(r'class="id" href="/job\?queue=orders&amp;parts=0&amp;id=(.)"', web.get("/failed").text) == [
         "d",
         "c",
         "b",
@@ -499,7 +508,7 @@ def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client
     asked = web.ask("GET", f"/ask/requeue-matching?{fields}").text
     assert "Run 60 failed jobs of mail that match again?" in asked
     queue.push(0, key="mail:0")
-    notice = "59 jobs are ready again; 1 stay in failed, as other jobs have their keys or somebody else was first."
+    notice = "59 jobs are ready again; 1 were not run again: other jobs have their keys, or somebody else was first."
     assert web.act(f"/ask/requeue-matching?{fields}", "requeue-matching") == notice
     fields = urlencode({"queue": "mail", "state": "ready", "key_prefix": "mail:1", "priority": "5"})
     assert web.act(f"/ask/cancel-matching?{fields}", "cancel-matching") == "15 jobs are removed."
@@ -536,7 +545,7 @@ def test_a_filter_looks_on_behind_large_jobs(
     fail(queue, "wanted", name="mail.send")
     fields = {"queue": "files", "state": "failed", "name": "mail.send"}
     page = web.get("/jobs", **fields).text
-    assert re.findall(r'class="id" href="/job\?queue=files&amp;id=(.*?)"', page) == ["wanted"]
+    assert re.findall(r'class="id" href="/job\?queue=files&amp;parts=0&amp;id=(.*?)"', page) == ["wanted"]
     assert "1 of 61 jobs that were looked at match<" in page
     # On a line that is this late, two seconds are a few calls only.
     with slow_lines(server.socket, [Line(100_000_000, 0.4)]) as (url,):
@@ -601,7 +610,7 @@ def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Clien
 @pytest.mark.parametrize("parts", [0, 4])
 def test_a_yes_to_all_acts_on_no_more_jobs_than_were_asked_about(web: Web, client: duly.Client, parts: int) -> None:
     queue = client.partitions("mail", parts) if parts else client.queue("mail")
-    fields = urlencode({"queue": "mail", "state": "failed", "parts": parts or ""})
+    fields = urlencode({"queue": "mail", "state": "failed", "parts": parts})
     for act, said in (("purge", "3 jobs are removed."), ("requeue-all", "3 jobs are ready again.")):
         for number in range(3):
             fail(queue, f"{act}{number}", key=f"{act}{number}")
@@ -789,12 +798,64 @@ def test_what_was_not_done_is_said_though_the_browser_has_gone(start: Start, own
     web.send_and_go(form)
     time.sleep(0.5)
     own_server.thaw()
-    said = "What you asked for before (delete queue=orders jobs=1) was not done: The queue is not deleted"
+    said = "What you asked for before (delete queue=orders parts=0 jobs=1) was not done: The queue is not deleted"
     until(lambda: said in unescape(web.get("/").text), "it is not said")
     assert said not in unescape(web.get("/").text)
     # Who sees it at once gets no notice of it.
     assert "is not deleted" in web.post(form.action, form.fields).text
     assert "What you asked for before" not in web.get("/").text
+
+
+def test_a_notice_waits_for_a_page_that_is_seen(web: Web, client: duly.Client) -> None:
+    client.queue("orders").push(1)
+    form = web.form("/queue?queue=orders", "pause")
+    assert web.post(form.action, form.fields).status == 303
+    # What a browser asks for that goes elsewhere, or beside a page.
+    for method, path, status in (
+        ("GET", "/favicon.ico", 404),
+        ("GET", "/apple-touch-icon.png", 404),
+        ("HEAD", "/", 200),
+        ("GET", "/queue?queue=gone", 404),
+    ):
+        assert web.ask(method, path).status == status
+    assert "The queue is paused: no more" in web.get("/schedules").text
+    assert "The queue is paused: no more" not in web.get("/schedules").text
+
+
+@pytest.mark.parametrize("what", ["refuses", "is silent"])
+def test_what_ends_an_action_on_jobs_that_match_is_said(start: Start, own_server: Server, what: str) -> None:
+    queue = duly.Client(own_server.url).queue("mail")
+    queue.push_many([duly.NewJob(number, id=f"job-{number:03}") for number in range(250)])
+
+    def act() -> None:
+        if what == "is silent":
+            own_server.freeze()
+            return
+        own_server.cli("DEL", "duly:{mail}:returned")
+        own_server.cli("SET", "duly:{mail}:returned", "foreign")
+
+    # The first job of the second call.
+    with way_to(own_server, b"job-100", act) as url:
+        web = start(url, "duly:")
+        web.enter()
+        form = web.form("/ask/cancel-matching?queue=mail&state=ready&priority=5", "cancel-matching")
+        answer = web.post(form.action, form.fields)
+        assert answer.status == 303, answer.text
+        if what == "is silent":
+            assert web.ask("GET", answer.location).status == 503
+            own_server.thaw()
+        # It was not said on a page that could not be shown.
+        while (page := web.get("/schedules")).status != 200:
+            time.sleep(0.1)
+        text = unescape(page.text)
+        notice = text.partition('class="notice"')[2].partition("</p>")[0]
+        assert "100 jobs are removed. 150 of them are left: do it again to go on. Then it ended: " in notice, text
+        assert ("The jobs of the last call may be done, too." in notice) == (what == "is silent")
+        _, err = web.end()
+    assert (
+        "cancel-matching queue=mail parts=0 state=ready priority=5: done in part, and not yet to 150 of the jobs: "
+        in err
+    )
 
 
 def test_half_a_form_does_nothing(web: Web, client: duly.Client) -> None:
@@ -847,7 +908,7 @@ def test_an_action_that_does_not_end_is_cut_off_and_said(start: Start, own_serve
         began = time.monotonic()
         status, err = web.end(by)
     assert (status, time.monotonic() - began < 9) == (0, True)
-    assert "purge queue=orders state=ready: cut off, as duly web ended" in err
+    assert "purge queue=orders parts=0 state=ready: cut off, as duly web ended" in err
     assert queue.audit().findings == []
 
 
@@ -863,6 +924,88 @@ def test_queues_are_paused(web: Web, client: duly.Client) -> None:
     assert (plain.counts().paused, parts.counts().paused) == (True, False)
 
 
+def test_a_queue_that_is_paused_in_part_can_be_paused_and_resumed(
+    web: Web, client: duly.Client, server: Server, prefix: str
+) -> None:
+    queue = client.partitions("mail", 4)
+    queue.push(1)
+    page = "/queue?queue=mail&parts=4"
+
+    def pause_parts() -> list[str]:
+        """As a pause leaves it that fails behind two of them."""
+        for part in (0, 1):
+            server.cli("HSET", f"{prefix}{{mail/{part}}}:meta", "paused", "1")
+        text = web.ask("GET", page).text
+        assert "paused in 2 of 4 partitions" in text
+        assert "paused in 2 of 4 partitions" in web.get("/").text
+        return sorted(form.action for form in Forms(text).forms if form.action in ("/act/pause", "/act/resume"))
+
+    assert pause_parts() == ["/act/pause", "/act/resume"]
+    web.act(page, "pause")
+    assert "paused in" not in web.ask("GET", page).text
+    web.act(page, "resume")
+    assert not queue.counts().paused
+    pause_parts()
+    web.act(page, "resume")
+    assert not queue.counts().paused
+
+
+def test_a_form_of_a_queue_that_is_gone_touches_no_other_of_its_name(web: Web, client: duly.Client) -> None:
+    plain, parts = client.queue("orders"), client.partitions("orders", 4)
+    fail(plain, "broken")
+    plain.push(1, id="later", delay=600)
+    plain.schedules.put("nightly", duly.Schedule(duly.NewJob(name="report"), cron="0 3 * * *"))
+    parts.push(1, id="later", delay=600)
+    parts.set_limits(concurrency=8)
+    assert web.ask("HEAD", "/queue?queue=orders").location == "/queue?queue=orders&parts=0"
+    forms = [
+        web.form("/queue?queue=orders", "pause"),
+        web.form("/queue?queue=orders&state=failed", "requeue"),
+        web.form("/ask/limits?queue=orders", "limits"),
+        web.form("/ask/purge?queue=orders&state=delayed", "purge"),
+        web.form("/ask/cancel?queue=orders&id=later", "cancel"),
+        web.form("/ask/cancel-matching?queue=orders&state=delayed&priority=5", "cancel-matching"),
+        web.form("/job?queue=orders&id=later", "run-now"),
+        web.form("/schedule?queue=orders&name=nightly", "schedule-run"),
+    ]
+    plain.schedules.remove("nightly")
+    forms.append(web.form("/ask/delete?queue=orders", "delete"))
+    assert {form.fields["parts"] for form in forms} == {"0"}
+    plain.delete(jobs=2)
+    before = parts.counts()
+    for form in forms:
+        answer = web.post(form.action, {**form.fields, "concurrency": "4"})
+        assert (answer.status, "There is no such queue" in answer.text) == (404, True), form
+        more = "deleted it meanwhile" if form.action == "/act/delete" else "another number of partitions (4)"
+        assert more in answer.text, form
+        # Nor does a form that does not say which one.
+        fields = {name: value for name, value in form.fields.items() if name not in ("parts", "once")}
+        assert web.post(form.action, {**fields, "once": "0" * 48}).status == 404
+    after = parts.counts()
+    assert (after.delayed, after.paused, after.totals) == (before.delayed, False, before.totals)
+    assert parts.limits().concurrency == 8
+    refresh = {"Duly-Refresh": "1"}
+    for page in ("/queue?queue=orders&parts=0", "/job?queue=orders&parts=0&id=later", "/queue?queue=orders"):
+        assert web.ask("GET", page, headers=refresh).status == 404, page
+    # Who types the address gets the one that is there.
+    assert web.get("/job", queue="orders", id="later").status == 200
+    _, err = web.end()
+    assert "pause queue=orders parts=0: refused, status 404" in err
+    assert "pause queue=orders: refused, status 404" in err
+
+
+def test_a_number_of_partitions_that_has_grown_is_no_deletion(
+    web: Web, client: duly.Client, server: Server, prefix: str
+) -> None:
+    client.partitions("orders", 4).push(1, id="a")
+    form = web.form("/ask/delete?queue=orders&parts=4", "delete")
+    duly.Client(server.url, prefix=prefix).partitions("orders", 8).push(1, key="b")
+    until(lambda: client.queues().queues[0].partitions == 8, "it is not listed")
+    answer = web.post(form.action, form.fields)
+    assert (answer.status, "another number of partitions (8)" in answer.text) == (404, True)
+    assert "deleted it meanwhile" not in answer.text
+
+
 def limits_of(queue: duly.Queue, name: str = "") -> tuple[int | None, tuple[int, float] | None]:
     limits = queue.limits()
     if not name:
@@ -876,7 +1019,7 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
     queue.push(1)
     page, changed = "/queue?queue=orders", "The limits are changed."
     assert "This queue has no limits." in web.ask("GET", page).text
-    whole, of_new = "/ask/limits?queue=orders", "/ask/limits?queue=orders&of=new"
+    whole, of_new = "/ask/limits?queue=orders&parts=0", "/ask/limits?queue=orders&parts=0&of=new"
     assert {whole, of_new} <= {unescape(link) for link in Forms(web.ask("GET", page).text).links}
     assert web.act(whole, "limits", concurrency=" 20 ", rate="none") == changed
     assert limits_of(queue) == (20, None)
@@ -885,7 +1028,7 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
     assert limits_of(queue) == (20, None)
     text = web.ask("GET", page).text
     assert "100 in 1 s" in text
-    of_name = "/ask/limits?queue=orders&name=mail.send"
+    of_name = "/ask/limits?queue=orders&parts=0&name=mail.send"
     assert of_name in {unescape(link) for link in Forms(text).links}
     # What is set stands in the form, as the command takes it.
     queue.set_limits(concurrency=20, names={"mail.send": {"concurrency": 5, "rate": (5, 600.0)}})
@@ -898,8 +1041,8 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
     assert web.act(whole, "limits") == changed
     assert limits_of(queue) == (None, None)
     _, err = web.end()
-    assert "limits queue=orders concurrency=20 rate=none: done" in err
-    assert "limits queue=orders name= mail.send  concurrency=none rate=100/1s: done" in err
+    assert "limits queue=orders parts=0 concurrency=20 rate=none: done" in err
+    assert "limits queue=orders parts=0 name= mail.send  concurrency=none rate=100/1s: done" in err
 
 
 def test_wrong_limits_are_refused(web: Web, client: duly.Client) -> None:
@@ -931,6 +1074,55 @@ def test_wrong_limits_are_refused(web: Web, client: duly.Client) -> None:
     assert (answer.status, "a limit is 4 jobs at least" in answer.text) == (400, True)
     assert web.act("/ask/limits?queue=clicks&parts=4", "limits", concurrency="8") == "The limits are changed."
     assert parts.limits().concurrency == 8
+
+
+def test_limits_that_have_reached_some_partitions_are_completed(
+    web: Web, client: duly.Client, server: Server, prefix: str
+) -> None:
+    queue = client.partitions("mail", 4)
+    queue.push(1)
+    queue.set_limits(concurrency=4)
+
+    def written() -> list[str]:
+        return [server.cli("HGET", f"{prefix}{{mail/{part}}}:meta", "limits") for part in range(4)]
+
+    # As a change leaves it that fails behind the first one.
+    whole = written()
+    assert "1" in whole[0]
+    for part in (1, 2, 3):
+        server.cli("HDEL", f"{prefix}{{mail/{part}}}:meta", "limits")
+    notice = "The limits are set in every partition. Those of the first one were these before."
+    assert web.act("/ask/limits?queue=mail&parts=4", "limits", concurrency="4") == notice
+    assert written() == whole
+
+
+def test_limits_that_a_later_partition_refuses_are_said_to_be_done_in_part(
+    web: Web, client: duly.Client, server: Server, prefix: str
+) -> None:
+    queue = client.partitions("mail", 2)
+
+    def use(begin: str) -> list[str]:
+        names = [f"{begin}{number}" for number in range(100)]
+        queue.set_limits(names={name: {"concurrency": 2} for name in names})
+        # All in the second part.
+        ids = (f"{begin}-{number}" for number in itertools.count())
+        wanted = (one for one in ids if crc_hqx(one.encode(), 0) % 2)
+        for name in names:
+            queue.push(1, name=name, id=next(wanted))
+        while queue.reserve_many(100, lease=600):
+            pass
+        return names
+
+    use("a")
+    queue.set_limits(names={name: {"concurrency": 2} for name in use("b")[1:]})
+    form = web.form("/ask/limits?queue=mail&parts=2&of=new", "limits")
+    answer = web.post(form.action, {**form.fields, "name": "new", "concurrency": "4"})
+    assert (answer.status, "Only a part of this was done" in answer.text) == (409, True), answer.text
+    assert "it was done to 1 of 2 parts" in answer.text
+    has = ["new" in server.cli("HGET", f"{prefix}{{mail/{part}}}:meta", "limits") for part in range(2)]
+    assert has == [True, False]
+    answer = web.post(form.action, {**form.fields, "name": "new", "concurrency": "4"})
+    assert (answer.status, "acted once" in answer.text) == (409, True)
 
 
 def test_limits_that_another_has_changed_stay(web: Web, client: duly.Client) -> None:
@@ -965,7 +1157,7 @@ def test_a_queue_is_deleted_with_its_jobs(web: Web, client: duly.Client) -> None
     queue.push_many([duly.NewJob(number) for number in range(3)])
     queue.reserve()
     queue.set_limits(concurrency=5)
-    asked = "/ask/delete?queue=orders"
+    asked = "/ask/delete?queue=orders&parts=0"
     assert asked in [unescape(link) for link in Forms(web.get("/queue", queue="orders").text).links]
     text = re.sub("<.*?>", "", web.ask("GET", asked).text)
     for said in (
@@ -990,7 +1182,7 @@ def test_a_queue_is_deleted_with_its_jobs(web: Web, client: duly.Client) -> None
     assert again
     form = web.form(again[0], "delete")
     assert web.say_yes(form) == "The queue orders is deleted. It had 7 jobs."
-    assert "/queue?queue=orders" not in web.get("/").text
+    assert "/queue?queue=orders" not in unescape(web.get("/").text)
     assert client.queues().queues == []
     # A second click, and a tab of somebody else.
     answer = web.post(form.action, form.fields)
@@ -1000,8 +1192,8 @@ def test_a_queue_is_deleted_with_its_jobs(web: Web, client: duly.Client) -> None
     assert web.ask("GET", asked).status == 404
     _, err = web.end()
     lines = [line.partition(": ")[2].partition(": ")[2] for line in err.splitlines() if ": delete queue=orders" in line]
-    assert lines[1] == "delete queue=orders jobs=7: done", err
-    assert lines[0].startswith("delete queue=orders jobs=5: refused"), err
+    assert lines[1] == "delete queue=orders parts=0 jobs=7: done", err
+    assert lines[0].startswith("delete queue=orders parts=0 jobs=5: refused"), err
 
 
 def test_an_empty_queue_and_one_with_partitions_are_deleted(web: Web, client: duly.Client) -> None:
@@ -1033,7 +1225,7 @@ def test_a_queue_with_schedules_is_not_deleted(web: Web, client: duly.Client) ->
     answer = web.post(form.action, form.fields)
     for status, text in ((409, answer.text), (200, web.get("/ask/delete", queue="orders").text)):
         assert "It has schedules (1), which would push new jobs: remove them first." in text, status
-        assert "/schedule?queue=orders&name=nightly" in map(unescape, Forms(text).links)
+        assert "/schedule?queue=orders&parts=0&name=nightly" in map(unescape, Forms(text).links)
         assert "/act/delete" not in text
     assert answer.status == 409
     queue.schedules.remove("nightly")
@@ -1098,7 +1290,7 @@ def test_long_lists_are_paged(web: Web, client: duly.Client) -> None:
     following = re.search(r'rel="next" href="([^"]*)"', text)
     assert following
     other = web.ask("GET", unescape(following[1])).text
-    names = re.findall(r'class="title"><a href="/queue\?queue=([^"]*)"', text + other)
+    names = re.findall(r'class="title"><a href="/queue\?queue=([^"&]*)', text + other)
     assert names == sorted({"orders", *(f"q{number:02}" for number in range(60))})
 
 
@@ -1162,9 +1354,9 @@ def test_each_action_is_logged(web: Web, client: duly.Client) -> None:
     assert lines.pop(0).endswith(": sign in: done")
     assert len(lines) == 3
     ends = (
-        "pause queue=orders: done",
-        f"cancel queue=orders id={HOSTILE}: done",
-        r"cancel queue=orders id=a\u{1b}[2Jb\nc: ",
+        "pause queue=orders parts=0: done",
+        f"cancel queue=orders parts=0 id={HOSTILE}: done",
+        r"cancel queue=orders parts=0 id=a\u{1b}[2Jb\nc: ",
     )
     for line, end in zip(lines, ends, strict=True):
         found = re.match(start, line)

@@ -132,7 +132,8 @@ impl Requeue {
                 say_what_is_left(&queue, State::Failed, &mut output).await;
             }
             if requeued < failed {
-                output.complain("the others stay in failed: other jobs have their keys, or somebody else was first");
+                output
+                    .complain("the others were not run again: other jobs have their keys, or somebody else was first");
                 return Ok(FAILED);
             }
             return Ok(DONE);

@@ -163,7 +163,7 @@ pub(crate) async fn act_on_all(
     output.line(&format!("{done} of {total} jobs {}", act.done()));
     if done < total as u64 {
         let why = match act {
-            Act::Requeue => "the others stay in failed: other jobs have their keys, or somebody else was first",
+            Act::Requeue => "the others were not run again: other jobs have their keys, or somebody else was first",
             _ => "the others have left that state meanwhile",
         };
         output.complain(why);

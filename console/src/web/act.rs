@@ -8,6 +8,7 @@ use hyper::StatusCode;
 use maud::html;
 
 use super::asked::Asked;
+use super::matches::Acted;
 use super::named::Named;
 use super::queue::{state_name, state_of};
 use super::request::Fields;
@@ -64,11 +65,13 @@ pub(crate) struct Done {
     pub(crate) location: String,
     /// How many jobs nothing was done to yet.
     left: usize,
+    /// What has ended it before these.
+    error: Option<String>,
 }
 
 impl Done {
     pub(crate) fn new(notice: String, location: String) -> Self {
-        Self { notice, location, left: 0 }
+        Self { notice, location, left: 0, error: None }
     }
 }
 
@@ -136,10 +139,9 @@ impl Act {
         words: &'static Words,
         form: &Fields,
     ) -> Result<Done, Failure> {
-        let named = match Named::asked(client, form, words).await {
-            Err(Failure::Page(_)) if self == Self::Delete => return Err(delete::gone(words).into()),
-            named => named?,
-        };
+        // It was there when the question was asked.
+        let gone = if self == Self::Delete { words.deleted_before } else { words.no_queue_more };
+        let named = Named::asked_or(client, form, words, gone).await?;
         let queue = named.open(client)?;
         let subject = Subject { words, named, queue, asked, is_ending, form };
         match self {
@@ -353,12 +355,15 @@ impl Subject<'_> {
         };
         let is_requeue = act == Act::RequeueMatching;
         let total = found.jobs.len();
-        let (done, left) = match matches::act(&mut found.jobs, is_requeue, self.is_ending).await {
-            Ok(ended) => ended,
-            Err(error) => {
+        let Acted { done, error } = matches::act(&mut found.jobs, is_requeue, self.is_ending).await;
+        let left = found.jobs.len();
+        let error = match error {
+            Some(error) if done == 0 && left == total => {
                 self.asked.put_back(secret.to_owned(), about, found);
                 return Err(error.into());
             }
+            // What was done stays done, and is said.
+            error => error.map(Failure::Error),
         };
         let stayed = total - left - usize::try_from(done).unwrap_or(0);
         let mut notice = match (is_requeue, stayed) {
@@ -377,7 +382,14 @@ impl Subject<'_> {
             let looked_at = number(found.jobs.looked_at());
             notice = format!("{notice} {}", fill(words.done_matching_some, &[&looked_at]));
         }
-        Ok(Done { notice, location: matching_page(self.form, &self.named, state), left })
+        if let Some(error) = &error {
+            notice = format!("{notice} {}", fill(words.done_matching_ended, &[&reason(error)]));
+            if Doubt::of(error) != Doubt::None {
+                notice = format!("{notice} {}", words.done_matching_doubt);
+            }
+        }
+        let error = error.as_ref().map(reason);
+        Ok(Done { notice, location: matching_page(self.form, &self.named, state), left, error })
     }
 
     async fn purge(self) -> Result<Done, Failure> {
@@ -480,7 +492,10 @@ pub(crate) fn reason(failure: &Failure) -> String {
 pub(crate) fn outcome(ended: &Result<Done, Failure>) -> String {
     match ended {
         Ok(Done { left: 0, .. }) => "done".to_owned(),
-        Ok(Done { left, .. }) => format!("done in part, and not yet to {left} of the jobs"),
+        Ok(Done { left, error: None, .. }) => format!("done in part, and not yet to {left} of the jobs"),
+        Ok(Done { left, error: Some(error), .. }) => {
+            format!("done in part, and not yet to {left} of the jobs: {}", escaped(error.chars()))
+        }
         Err(Failure::Page(page)) => format!("refused, status {}", page.status.as_u16()),
         Err(Failure::Error(error)) => escaped(Error::to_string(error).chars()),
     }
@@ -506,6 +521,8 @@ mod tests {
         assert_eq!(Act::Cancel.described(&form), "cancel queue=q id=a\\nb\\u{1b}");
         let form = Fields::parse(b"queue=q&name=n&rate=5%2F1m&was=x&concurrency=");
         assert_eq!(Act::Limits.described(&form), "limits queue=q name=n concurrency=none rate=5/1m");
+        let form = Fields::parse(b"queue=q&parts=0&form_token=secret&once=x");
+        assert_eq!(Act::Pause.described(&form), "pause queue=q parts=0");
         assert!(ALL.iter().all(|(name, act)| Act::of(name) == Some(*act) && act.name() == *name));
     }
 }

@@ -76,11 +76,6 @@ pub(crate) async fn delete(words: &Words, named: &Named, queue: &Queue, form: &F
     }
 }
 
-/// The queue was there when the question was asked.
-pub(crate) fn gone(words: &Words) -> Page {
-    Page::refusal(StatusCode::NOT_FOUND, words.no_queue, words.deleted_before)
-}
-
 fn total(counts: &Counts) -> u64 {
     STATES.into_iter().map(|state| counts.of(state)).sum()
 }

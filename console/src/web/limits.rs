@@ -104,13 +104,19 @@ pub(crate) async fn save(words: &Words, named: &Named, queue: &Queue, form: &Fie
         return Err(Page::refusal(StatusCode::CONFLICT, title, &now).into());
     }
     change(&mut after, name, Some(concurrency), Some(rate));
-    if after != before {
+    let is_same = after == before;
+    // Those of the first partition were read, and a change that failed on its way is to be completed.
+    if !is_same || named.partitions > 1 {
         queue.set_limits(&after).await.map_err(|error| match error.kind() {
-            ErrorKind::InvalidArgument => wrong(&Error::to_string(&error)),
+            ErrorKind::InvalidArgument if !error.is_partly_done() => wrong(&Error::to_string(&error)),
             _ => error.into(),
         })?;
     }
-    let notice = if after == before { words.done_limits_same } else { words.done_limits };
+    let notice = match (is_same, named.partitions) {
+        (false, _) => words.done_limits,
+        (true, 0 | 1) => words.done_limits_same,
+        (true, _) => words.done_limits_again,
+    };
     Ok(Done::new(notice.to_owned(), named.link("/queue", &[])))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use duly::{Error, ErrorKind, Filter, Matching, Queue, SearchPage, State};
+use duly::{Error, Filter, Matching, Queue, SearchPage, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
@@ -103,7 +103,7 @@ fn form(view: &View<'_>, named: &Named, current: State) -> Markup {
     ];
     html! {
         form.filter action="/jobs" {
-            @for (name, value) in named.fields() { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
+            @for (name, value) in named.fields() { input type="hidden" name=(name) value=(value); }
             @for hidden in ["group", "unnamed"] {
                 @if let Some(value) = query.given(hidden) { input type="hidden" name=(hidden) value=(value); }
             }
@@ -181,16 +181,22 @@ pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<
     Ok(Found { jobs, is_all: true })
 }
 
-/// Acts on what was found, as long as a request may, or until the program ends; gives of how many, and of how many not yet.
-pub(crate) async fn act(found: &mut Matching, is_requeue: bool, is_ending: &AtomicBool) -> Result<(u64, usize), Error> {
+/// What was done to jobs that match.
+pub(crate) struct Acted {
+    /// To how many.
+    pub(crate) done: u64,
+    /// What has ended it before the others.
+    pub(crate) error: Option<Error>,
+}
+
+/// Acts on what was found, as long as a request may, or until the program ends. What nothing was done to yet is still there.
+pub(crate) async fn act(found: &mut Matching, is_requeue: bool, is_ending: &AtomicBool) -> Acted {
     let (mut done, started) = (0, Instant::now());
     while !found.is_empty() && started.elapsed() < ACT && !is_ending.load(Ordering::Relaxed) {
-        done += match if is_requeue { found.requeue().await } else { found.cancel().await } {
-            Ok(some) => some,
-            // What was done stays done, and is said.
-            Err(error) if done > 0 && error.kind() != ErrorKind::InvalidArgument => break,
-            Err(error) => return Err(error),
-        };
+        match if is_requeue { found.requeue().await } else { found.cancel().await } {
+            Ok(some) => done += some,
+            Err(error) => return Acted { done, error: Some(error) },
+        }
     }
-    Ok((done, found.len()))
+    Acted { done, error: None }
 }

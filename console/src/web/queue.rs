@@ -89,6 +89,7 @@ fn actions(view: &View<'_>, named: &Named, counts: &Counts, state: State) -> Mar
     let of_state = [&fields[..], &[("state", state.as_str())]].concat();
     html! {
         div.actions {
+            // Both, where one of them has reached some partitions only: either ends that.
             @if counts.paused { (view.button("resume", &fields, words.resume, "")) }
             @if !counts.paused || counts.paused_parts < named.partitions { (view.button("pause", &fields, words.pause, "")) }
             @if counts.of(state) > 0 { a.button href=(named.link("/jobs", &[("state", state.as_str())])) { (words.filter) } }
@@ -187,7 +188,7 @@ fn line(view: &View<'_>, named: &Named, job: &JobView, has_error: bool) -> Marku
 fn search_here(view: &View<'_>, named: &Named) -> Markup {
     html! {
         form.search.here action="/search" {
-            @for (name, value) in named.fields() { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
+            @for (name, value) in named.fields() { input type="hidden" name=(name) value=(value); }
             input type="search" name="q" placeholder=(view.words.in_queue) aria-label=(view.words.in_queue) maxlength="256";
             button { (view.words.search) }
         }

@@ -14,6 +14,7 @@ use super::act::{self, Act, Doubt};
 use super::asked::Asked;
 use super::door::{Door, Refused, Sending, Session};
 use super::frame::Frame;
+use super::named::Named;
 use super::request::{REFRESH, Request, Response};
 use super::scrape::{self, Closed, Scrapes};
 use super::view::{Failure, Page, View, failed};
@@ -217,6 +218,9 @@ impl Site {
     }
 
     async fn get(&self, request: &Request, session: &Session) -> Response {
+        if let Some(response) = self.of_one_queue(request).await {
+            return response;
+        }
         let words = Self::words(request);
         let view = View {
             client: &self.client,
@@ -247,6 +251,18 @@ impl Site {
         };
         let page = shown.unwrap_or_else(|failure| page_of(failure, words));
         self.framed(request, Some(session), &page)
+    }
+
+    /// An address that somebody has typed, without the number of partitions, leads to one with it: what a page shows when it is refreshed
+    /// is the queue that it has shown before, and no other one of that name.
+    async fn of_one_queue(&self, request: &Request) -> Option<Response> {
+        let name = request.query.given("queue")?;
+        if request.query.given("parts").is_some() || request.is_refresh() {
+            return None;
+        }
+        // The page itself says what is wrong.
+        let named = Named::typed(&self.client, name).await.ok()??;
+        Some(Response::see(&request.address(&[("parts", &named.parts)])))
     }
 
     async fn ask(&self, path: &str, view: &View<'_>) -> Result<Page, Failure> {
@@ -331,7 +347,9 @@ impl Site {
         if request.is_refresh() {
             return Response::new(page.status, HTML, page.body.0.clone()).with(REFRESH, "1");
         }
-        let notice = session.and_then(|_| self.door.take_notice(request));
+        // Browsers also ask for what nobody sees, such as an icon, and then there may be no such page.
+        let is_seen = request.method == Method::GET && page.status == StatusCode::OK;
+        let notice = session.filter(|_| is_seen).and_then(|_| self.door.take_notice(request));
         let (words, may_act) = (Self::words(request), self.may_act);
         let frame = Frame { words, session, may_act, request, notice };
         let whole: Markup = frame.around(page);

@@ -94,6 +94,7 @@ words! {
     limits_there: "This name has limits already", "该名称已有限制";
     limits_changed_more: "Nothing was changed now. They are: concurrency {}, rate {}. Open the queue again to change those.", "本次未做任何更改。现在的限制：并发 {}，速率 {}。请重新打开队列后再更改。";
     done_limits: "The limits are changed.", "限制已更改。";
+    done_limits_again: "The limits are set in every partition. Those of the first one were these before.", "限制已在每个分区设置。第一个分区的限制原本如此。";
     done_limits_same: "The limits were these before: nothing was changed.", "限制原本如此，未做任何更改。";
     none_in_state: "No job of this queue is in this state.", "此队列没有处于该状态的任务。";
     jobs_gone: "These jobs have moved on. Go to the first page.", "这些任务已有变化，请回到第一页。";
@@ -179,6 +180,8 @@ words! {
     done_cancel_none: "No job is removed: all of them had left this state, or somebody else had removed them.", "没有删除任务：它们都已离开该状态，或已被他人删除。";
     done_cancel_others: "Jobs that had left this state, or that somebody else had removed: {}.", "已离开该状态或已被他人删除的任务：{} 个。";
     done_matching_left: "{} of them are left: do it again to go on.", "还剩 {} 个：请再次执行以继续。";
+    done_matching_ended: "Then it ended: {}.", "随后中止：{}。";
+    done_matching_doubt: "The jobs of the last call may be done, too.", "最后一次调用的任务可能也已处理。";
     done_matching_some: "{} jobs were looked at: do it again to go on.", "已查看 {} 个任务：请再次执行以继续。";
 
     ask_cancel: "Cancel this job?", "取消此任务？";
@@ -207,7 +210,7 @@ words! {
     done_requeue: "The job {} is ready again.", "任务 {} 已重新就绪。";
     done_requeue_all: "{} jobs are ready again.", "{} 个任务已重新就绪。";
     done_requeue_none: "No job is ready again: none of those is in failed any more. They were run again or removed since the question.", "没有任务重新就绪：所问的任务都已不在失败中。提问之后它们已重新执行或被删除。";
-    done_requeue_some: "{} jobs are ready again; {} stay in failed, as other jobs have their keys or somebody else was first.", "{} 个任务已重新就绪；{} 个留在失败中：键被其他任务占用，或已被他人处理。";
+    done_requeue_some: "{} jobs are ready again; {} were not run again: other jobs have their keys, or somebody else was first.", "{} 个任务已重新就绪；{} 个未重新执行：键被其他任务占用，或已被他人处理。";
     done_purge: "{} jobs are removed.", "已删除 {} 个任务。";
     done_left: "Jobs that are left in this state: {}.", "该状态还剩任务：{} 个。";
     done_purge_none: "No job is removed: none of those is in this state any more. They have left it or were removed since the question.", "没有删除任务：所问的任务都已不在该状态。提问之后它们已离开该状态或被删除。";
@@ -276,6 +279,7 @@ words! {
     no_job_more: "It is done, was cancelled, or never was in this queue.", "已完成、已取消，或从未在此队列中。";
     no_queue: "There is no such queue", "队列不存在";
     no_queue_more: "No queue of this name has been used under this prefix.", "此前缀下没有用过该名称的队列。";
+    no_queue_of_parts: "A queue of this name is there with another number of partitions ({}): open it from the overview.", "同名队列的分区数不同（{}）：请从概览中打开。";
     no_schedule: "There is no such schedule", "定时任务不存在";
     no_failed_job: "There is no such failed job. Somebody else may have been first.", "没有这个失败任务，可能已被他人处理。";
     key_taken: "It stays in failed: its key belongs to the job {} now.", "仍在失败中：其键现在属于任务 {}。";
