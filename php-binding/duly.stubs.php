@@ -1949,11 +1949,16 @@ namespace Duly {
     {
         /**
          * Runs a command: `['counts', 'orders']`, or `['bridge', '--help']`. It writes to the output and the error
-         * output of the process, and ends at Ctrl-C. Without `--url` it takes `DULY_URL`; it does not read php.ini.
+         * output of the process. Without `--url` it takes `DULY_URL`; it does not read php.ini.
+         *
+         * SIGINT, SIGTERM and SIGHUP, where the program has a handler, end it: between two calls to the server it
+         * stops, and says how much was done; a question is not answered. Then the handler is called. `web`, `top` and
+         * `bridge` take these signals themselves, and it is not called.
          *
          * @param list<string> $arguments what stands behind the name of the program
          *
-         * @return int the exit status: 0 if all went well, 1 if not, 2 for a wrong command line, 130 after Ctrl-C
+         * @return int the exit status: 0 if all went well, 1 if not, 2 for a wrong command line; 130, 143 and 129 after
+         *     SIGINT, SIGTERM and SIGHUP
          *
          * @throws Exception\InvalidArgumentException
          */

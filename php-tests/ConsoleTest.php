@@ -119,6 +119,49 @@ final class ConsoleTest extends ServerTestCase
         self::assertStringEndsWith("and then\n", $program->said());
     }
 
+    /** @return iterable<string, array{int, int}> */
+    public static function signalsOfPrograms(): iterable
+    {
+        yield 'SIGINT' => [SIGINT, 130];
+        yield 'SIGTERM' => [SIGTERM, 143];
+        yield 'SIGHUP' => [SIGHUP, 129];
+    }
+
+    /** @dataProvider signalsOfPrograms */
+    public function testASignalEndsACommandOfAProgramAndThenItsHandlerIsCalled(int $signal, int $status): void
+    {
+        $this->queue->pushMany(array_fill(0, 20_000, ['data' => 1]));
+        $target = ['--yes', '--url', $this->server->url(), '--prefix', $this->prefix];
+        $cancel = var_export(['cancel', 'q', '--only', 'ready', '--priority', '5', ...$target], true);
+        $program = $this->program("
+            pcntl_async_signals(true);
+            pcntl_signal({$signal}, fn () => say('handled'));
+            \$status = Duly\\Console::run({$cancel});
+            say(\"ends with {\$status}\");
+        ");
+        Server::until(fn (): bool => $this->queue->counts()->ready < 20_000, 'nothing is removed');
+        $program->signal($signal);
+        self::assertSame(0, $program->end(), $program->said());
+        $said = $program->said();
+        self::assertStringEndsWith("handled\nends with {$status}\n", $said);
+        self::assertStringContainsString('interrupted', $said);
+        $left = $this->queue->counts()->ready;
+        self::assertGreaterThan(0, $left);
+        self::assertStringContainsString((20_000 - $left) . ' of 20000 jobs are removed', $said);
+    }
+
+    public function testASignalThatNobodyHandlesEndsTheProgram(): void
+    {
+        $this->queue->pushMany(array_fill(0, 5_000, ['data' => 1]));
+        $target = ['--yes', '--url', $this->server->url(), '--prefix', $this->prefix];
+        $cancel = var_export(['cancel', 'q', '--only', 'ready', '--priority', '5', ...$target], true);
+        $program = $this->program("say('ends with ' . Duly\\Console::run({$cancel}));");
+        Server::until(fn (): bool => $this->queue->counts()->ready < 5_000, 'nothing is removed');
+        $program->signal(SIGTERM);
+        self::assertSame(-SIGTERM, $program->end(), $program->said());
+        self::assertGreaterThan(0, $this->queue->counts()->ready);
+    }
+
     private function started(string ...$arguments): Running
     {
         $target = ['--url', $this->server->url(), '--prefix', $this->prefix];

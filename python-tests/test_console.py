@@ -16,7 +16,7 @@ from pathlib import Path
 
 import duly
 import pytest
-from support import Program, Server, until, way_to
+from support import Program, Server, programs, until, way_to
 
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -250,6 +250,119 @@ def test_a_command_that_ends_takes_no_signal_from_others(
     assert both.line() == ("handled" if meanwhile == "another command" else "handled meanwhile")
     assert both.line() == "interrupted"
     assert both.end()[0] == -signal.SIGHUP
+
+
+ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+@pytest.mark.parametrize("by", [*ENDS, None], ids=lambda by: by.name if by else "Ctrl-C, unhandled")
+@pytest.mark.parametrize("what", ["cancel", "purge", "requeue"])
+def test_a_signal_ends_a_command_of_a_program_between_two_calls(
+    program: Callable[[str], Program],
+    server: Server,
+    orders: duly.Queue,
+    what: str,
+    by: signal.Signals | None,
+) -> None:
+    orders.push_many([duly.NewJob(number, id=f"job-{number:04}") for number in range(2000)])
+    if what == "requeue":
+        while jobs := orders.reserve_many(1000):
+            for job in jobs:
+                job.fail("no", final=True)
+    arguments, word, done, said = {
+        # A job of the second call: those that come last are found first.
+        "cancel": (
+            ["cancel", "orders", "--only", "ready", "--priority", "5"],
+            b"job-1899",
+            200,
+            "200 of 2000 jobs are removed",
+        ),
+        "purge": (["purge", "orders", "ready"], b"+inf", 500, "; 500 jobs were removed before that"),
+        "requeue": (["requeue", "orders", "--all"], b"job-0499", 500, "; 500 jobs were made ready before that"),
+    }[what]
+    started: list[Program] = []
+
+    def come() -> None:
+        started[0].process.send_signal(by or signal.SIGINT)
+        time.sleep(0.3)
+
+    with way_to(server, word, come) as url:
+        started.append(
+            program(f"""
+            import signal, threading, time
+            if {by is not None}:
+                signal.signal({int(by or 0)}, lambda *_: print("handled"))
+            goes_on = threading.Event()
+            threading.Thread(target=lambda: (time.sleep(0.1), goes_on.set()), daemon=True).start()
+            status = duly.command([*{arguments!r}, "--yes", "--url", {url!r}, "--prefix", PREFIX])
+            print("status", status, goes_on.is_set())
+        """)
+        )
+        status, out, err = started[0].end()
+    assert said in out + err, (out, err)
+    assert "interrupted" in err
+    assert (orders.counts().ready if what == "requeue" else 2000 - orders.counts().ready) == done
+    if by is None:
+        assert (status, "KeyboardInterrupt" in err, "status" in out) == (-signal.SIGINT, True, False)
+    else:
+        assert (status, out.splitlines()[-2:]) == (0, ["handled", f"status {ENDS[by]} True"])
+
+
+@pytest.mark.parametrize("by", [*ENDS, None], ids=lambda by: by.name if by else "Ctrl-C, unhandled")
+def test_a_signal_at_a_question_of_a_program_does_nothing(
+    server: Server, prefix: str, orders: duly.Queue, by: signal.Signals | None
+) -> None:
+    orders.push(1)
+    code = f"""if True:
+        import duly, signal
+        if {by is not None}:
+            signal.signal({int(by or 0)}, lambda *_: None)
+        print("status", duly.command(["purge", "orders", "ready", "--url", {server.url!r}, "--prefix", {prefix!r}]))
+        print("read", input())
+    """
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        os.close(theirs)
+        assert process.stderr is not None
+        asked = b""
+        while not asked.endswith(b"[y/N] "):
+            asked += os.read(process.stderr.fileno(), 1000)
+        process.send_signal(by or signal.SIGINT)
+        if by is not None:
+            # It is no answer to the question.
+            os.write(ours, b"y\n")
+        out, err = process.communicate(timeout=20)
+    os.close(ours)
+    assert b"duly: interrupted; nothing was changed" in err
+    assert orders.counts().ready == 1
+    if by is None:
+        assert (process.returncode, out) == (-signal.SIGINT, b"")
+    else:
+        assert (process.returncode, out) == (0, f"status {ENDS[by]}\nread y\n".encode())
+
+
+@pytest.mark.parametrize("command", [["counts", "orders"], ["purge", "orders", "ready", "--yes"], ["pause", "orders"]])
+def test_a_signal_ends_a_command_of_a_program_whose_server_hangs(own_server: Server, command: list[str]) -> None:
+    duly.Client(own_server.url).queue("orders").push(1)
+    is_frozen = threading.Event()
+
+    def freeze() -> None:
+        own_server.freeze()
+        is_frozen.set()
+
+    with programs(own_server, "duly:") as program, way_to(own_server, b"{orders}", freeze) as url:
+        hangs = program(f"""
+            import signal
+            signal.signal(signal.SIGTERM, lambda *_: print("handled"))
+            print("status", duly.command([*{command!r}, "--url", {url!r}]))
+        """)
+        assert is_frozen.wait(30)
+        hangs.process.send_signal(signal.SIGTERM)
+        status, out, err = hangs.end(6)
+        own_server.thaw()
+    assert (status, out) == (0, "handled\nstatus 143\n"), err
+    assert "duly: interrupted\n" in err if command[0] == "counts" else "this call may have been executed" in err
 
 
 def test_output_that_cannot_be_written_is_no_success(orders: duly.Queue, server: Server, prefix: str) -> None:

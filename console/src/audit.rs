@@ -22,7 +22,7 @@ pub(crate) struct Audit {
 
 impl Audit {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let report = self.one.open().await?.audit(AuditOptions::new().repair(self.repair)).await?;
+        let report = self.one.open(&output).await?.audit(AuditOptions::new().repair(self.repair)).await?;
         let left = report.findings.iter().filter(|finding| !finding.repaired).count();
         let status = if left == 0 { DONE } else { FAILED };
         if self.shown.json {

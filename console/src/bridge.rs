@@ -5,7 +5,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use duly::{BridgeReport, Client, Durability, Error, ErrorKind, OldQueue, ScoreUnit};
+use duly::{BridgeReport, Client, Durability, Error, ErrorKind, OldQueue, ScoreUnit, Stop};
 use tokio::sync::oneshot;
 
 use crate::signals::Ends;
@@ -207,23 +207,28 @@ impl Kind {
 }
 
 impl Bridge {
+    /// Until it is ended, or all is moved?
+    pub(crate) fn takes_over(&self) -> bool {
+        matches!(self.mode, Mode::Follow | Mode::Drain)
+    }
+
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
-        let Output { out, err } = output;
+        let Output { out, err, stop } = output;
         let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
         // Until the report is written: a signal does not cut it off.
         let mut ends;
         let report = match self.mode {
-            Mode::DryRun => self.bridge().await?.count().await?,
+            Mode::DryRun => self.bridge(&stop).await?.count().await?,
             Mode::GiveBack => {
-                let given = self.bridge().await?.give_back().await?;
+                let given = self.bridge(&stop).await?.give_back().await?;
                 _ = writeln!(out, "{given}");
                 return Ok(DONE);
             }
             Mode::Follow | Mode::Drain => {
                 ends = Ends::hear()?;
                 let ended = match self.mode {
-                    Mode::Follow => self.follow(&mut ends, &mut progress).await,
-                    _ => self.drain(&mut ends, &mut progress).await,
+                    Mode::Follow => self.follow(&stop, &mut ends, &mut progress).await,
+                    _ => self.drain(&stop, &mut ends, &mut progress).await,
                 };
                 let Some(report) = ended.inspect_err(|_| progress.say_what_was_moved())? else {
                     progress.say_that_it_was_interrupted();
@@ -236,19 +241,19 @@ impl Bridge {
         Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
     }
 
-    async fn bridge(&self) -> Result<duly::Bridge, Error> {
+    async fn bridge(&self, stop: &Stop) -> Result<duly::Bridge, Error> {
         let old = self.old.queue(self.from)?;
         let is_back = self.back || matches!(self.mode, Mode::GiveBack);
         // What comes in is waited for, and not what goes out.
         let (into_old, into_duly) =
             if is_back { (self.durability, Durability::None) } else { (Durability::None, self.durability) };
-        let target = self.target.builder().durability(into_duly).build()?;
+        let target = self.target.builder().stopped_by(stop).durability(into_duly).build()?;
         let source = match self.source.as_ref().filter(|url| !url.is_empty()) {
             // It may be a cache that forgets: what it holds is still worth taking.
             Some(url) => Client::builder().url(url).allow_eviction(!is_back),
             None => self.target.builder(),
         };
-        let source = source.durability(into_old).build()?;
+        let source = source.stopped_by(stop).durability(into_old).build()?;
         let mut bridge = duly::Bridge::new(&source, &target, old.clone());
         if is_back {
             bridge = bridge.back()?;
@@ -257,8 +262,13 @@ impl Bridge {
     }
 
     /// Nothing if a signal has ended it.
-    async fn drain(&self, ends: &mut Ends, progress: &mut Progress<'_>) -> Result<Option<BridgeReport>, Error> {
-        let drained = async { self.bridge().await?.drain(|report| progress.say(report)).await };
+    async fn drain(
+        &self,
+        stop: &Stop,
+        ends: &mut Ends,
+        progress: &mut Progress<'_>,
+    ) -> Result<Option<BridgeReport>, Error> {
+        let drained = async { self.bridge(stop).await?.drain(|report| progress.say(report)).await };
         tokio::select! {
             drained = Box::pin(drained) => drained.map(Some),
             _ = ends.come() => Ok(None),
@@ -266,9 +276,14 @@ impl Bridge {
     }
 
     /// Nothing if a second signal has ended it.
-    async fn follow(&self, ends: &mut Ends, progress: &mut Progress<'_>) -> Result<Option<BridgeReport>, Error> {
+    async fn follow(
+        &self,
+        stop: &Stop,
+        ends: &mut Ends,
+        progress: &mut Progress<'_>,
+    ) -> Result<Option<BridgeReport>, Error> {
         let bridge = tokio::select! {
-            bridge = self.bridge() => bridge?,
+            bridge = self.bridge(stop) => bridge?,
             _ = ends.come() => {
                 let mut report = BridgeReport::default();
                 report.uncounted = Some("it had not begun".to_owned());

@@ -49,13 +49,13 @@ impl Cancel {
             if only.is_empty() {
                 return Err(invalid("say in which state: --only delayed, ready, reserved or failed"));
             }
-            let queue = self.one.open().await?;
+            let queue = self.one.open(&output).await?;
             return act_on_all(Act::Cancel, &queue, &only, &filter, self.yes, &mut output).await;
         }
         if self.ids.is_empty() && self.key.is_none() {
             return Err(invalid("say which jobs: their ids, --key, or --only with --name or another filter"));
         }
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         let mut status = DONE;
         for (which, is_key) in self.ids.iter().map(|id| (id, false)).chain(self.key.iter().map(|key| (key, true))) {
             let cancelled = match (is_key, only.is_empty()) {
@@ -112,18 +112,18 @@ pub(crate) struct Requeue {
 impl Requeue {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         if let Some(filter) = by_filter(&self.matches, !self.ids.is_empty() || self.all)? {
-            let queue = self.one.open().await?;
+            let queue = self.one.open(&output).await?;
             return act_on_all(Act::Requeue, &queue, &[State::Failed], &filter, self.yes, &mut output).await;
         }
         if self.ids.is_empty() && !self.all {
             return Err(invalid("say which jobs: their ids, --all, or --name or another filter"));
         }
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         if self.all {
             let asked = queue.extent(State::Failed).await?;
             let failed = asked.jobs();
             let question = format!("Run all {failed} failed jobs of {} again?", self.one.queue);
-            if failed > 0 && !self.yes.agrees(&question, &mut output)? {
+            if failed > 0 && !self.yes.agrees(&question, &mut output).await? {
                 return Ok(FAILED);
             }
             let requeued = queue.requeue_extent(&asked).await?;
@@ -179,12 +179,12 @@ impl Reschedule {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let when = self.when.moment()?.ok_or_else(|| invalid("say when: --delay SPAN, --at TIME or --now"))?;
         if let Some(filter) = by_filter(&self.matches, self.which.is_given())? {
-            let queue = self.one.open().await?;
+            let queue = self.one.open(&output).await?;
             // A time is none of a ready job: it is due.
             let states = if self.matches.has_times() { &[State::Delayed][..] } else { &[State::Delayed, State::Ready] };
             return act_on_all(Act::Reschedule(when), &queue, states, &filter, self.yes, &mut output).await;
         }
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         let id = match self.which.by()? {
             By::Id(id) => queue.reschedule(id, when).await?,
             By::Key(key) => queue.reschedule_key(key, when).await?,
@@ -210,7 +210,7 @@ pub(crate) struct Purge {
 
 impl Purge {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         if let Some(filter) = self.matches.filter()? {
             return act_on_all(Act::Cancel, &queue, &[self.state.into()], &filter, self.yes, &mut output).await;
         }
@@ -218,7 +218,7 @@ impl Purge {
         let asked = queue.extent(state).await?;
         let count = asked.jobs();
         let question = format!("Remove all {count} {} jobs of {name}?{}", state.as_str(), if_others_come(state));
-        if count > 0 && !self.yes.agrees(&question, &mut output)? {
+        if count > 0 && !self.yes.agrees(&question, &mut output).await? {
             return Ok(FAILED);
         }
         let removed = queue.purge_extent(&asked).await?;
@@ -258,7 +258,7 @@ pub(crate) struct SetPaused {
 
 impl SetPaused {
     pub(crate) async fn run(&self, is_paused: bool, mut output: Output<'_>) -> Result<u8, Error> {
-        let (queue, name) = (self.one.open().await?, &self.one.queue);
+        let (queue, name) = (self.one.open(&output).await?, &self.one.queue);
         if is_paused {
             queue.pause().await?;
             output.line(&format!("{name} is paused"));

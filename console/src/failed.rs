@@ -28,7 +28,7 @@ pub(crate) struct Failed {
 
 impl Failed {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         let mut groups = queue.failure_groups();
         while groups.look().await? {
             progress(&format!("looked at {} failed jobs", groups.looked_at()), &mut output);

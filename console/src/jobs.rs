@@ -61,7 +61,7 @@ pub(crate) struct Peek {
 
 impl Peek {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let jobs = self.one.open().await?.peek(self.state.into(), self.offset, self.limit).await?;
+        let jobs = self.one.open(&output).await?.peek(self.state.into(), self.offset, self.limit).await?;
         if self.shown.json {
             let jobs: Vec<_> = jobs.iter().map(|job| Job::of(job, None)).collect();
             output.json(&jobs)?;
@@ -133,7 +133,7 @@ impl Find {
         if self.matches.filter()?.is_some() || !self.state.is_empty() {
             return Err(invalid("either name the job or give a filter, not both"));
         }
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         let (found, what) = match self.which.by()? {
             By::Id(id) => (queue.find(id).await?, "id"),
             By::Key(key) => (queue.find_key(key).await?, "key"),
@@ -197,7 +197,7 @@ impl Find {
             true => EVERY.to_vec(),
             false => in_their_order(&self.state.iter().map(|state| (*state).into()).collect::<Vec<_>>()),
         };
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         let (mut jobs, mut looked_at, mut is_all) = (Vec::new(), 0, true);
         for state in states {
             let mut cursor = None;
@@ -360,7 +360,7 @@ impl Push {
         if matches!(self.on_duplicate, Duplicate::Replace) {
             job = job.on_duplicate(OnDuplicate::Replace);
         }
-        let pushed = self.one.open().await?.push(job).await?;
+        let pushed = self.one.open(&output).await?.push(job).await?;
         output.line(pushed.id());
         Ok(DONE)
     }

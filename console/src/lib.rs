@@ -50,9 +50,13 @@ use std::ffi::OsString;
 use std::future::{Future, ready};
 use std::io::{self, Write};
 use std::pin::Pin;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use duly::{Error, ErrorKind};
+use duly::{Error, ErrorKind, Stop};
+use tokio::time::timeout;
+
+use self::signals::{End, Ends};
 
 /// All went well.
 pub const DONE: u8 = 0;
@@ -62,6 +66,9 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// Ended by Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
+
+/// How long a command that acts waits for the call that is under way when a signal comes.
+const LONGEST_CALL: Duration = Duration::from_secs(1);
 
 /// Shows queues, jobs, workers and schedules, and acts on them.
 #[derive(Debug, Parser)]
@@ -130,6 +137,8 @@ struct Output<'a> {
     out: &'a mut dyn Write,
     /// Progress and errors.
     err: &'a mut dyn Write,
+    /// Set when a signal ends the command.
+    stop: Stop,
 }
 
 impl Output<'_> {
@@ -210,40 +219,122 @@ fn run_noting(
             return FAILED;
         }
     };
-    let mut output = Output { out, err: &mut *err };
-    // Boxed: the runtime's own code would have a copy of each in several places.
-    let running: Running<'_> = match &arguments.command {
-        Command::Queues(command) => Box::pin(command.run(output)),
-        Command::Counts(command) => Box::pin(command.run(output)),
-        Command::Peek(command) => Box::pin(command.run(output)),
-        Command::Find(command) => Box::pin(command.run(output)),
-        Command::Failed(command) => Box::pin(command.run(output)),
-        Command::Push(command) => Box::pin(command.run(output)),
-        Command::Cancel(command) => Box::pin(command.run(output)),
-        Command::Requeue(command) => Box::pin(command.run(output)),
-        Command::Reschedule(command) => Box::pin(command.run(output)),
-        Command::Purge(command) => Box::pin(command.run(output)),
-        Command::Pause(command) => Box::pin(command.run(true, output)),
-        Command::Resume(command) => Box::pin(command.run(false, output)),
-        Command::Limits(command) => Box::pin(command.run(output)),
-        Command::Workers(command) => Box::pin(command.run(output)),
-        Command::Rates(command) => Box::pin(command.run(output)),
-        Command::Schedules(command) => Box::pin(command.run(output)),
-        Command::Top(command) => Box::pin(command.run(output)),
-        Command::Metrics(command) => Box::pin(command.run(output)),
-        Command::Doctor(command) => Box::pin(command.run(output)),
-        Command::Audit(command) => Box::pin(command.run(output)),
-        Command::Delete(command) => Box::pin(command.run(output)),
-        Command::Bridge(command) => Box::pin(command.run(output)),
-        Command::Web(command) => Box::pin(command.run(output)),
-        Command::Completions(command) => Box::pin(ready(Ok(command.run(&mut output)))),
-        Command::Worker(command) => Box::pin(ready(Err(command.run()))),
-    };
-    let ended = runtime.block_on(running);
+    let stop = Stop::default();
+    let output = Output { out, err: &mut *err, stop: stop.clone() };
+    let running = arguments.command.run(output);
+    let (ended, end) = runtime.block_on(until_ended(running, &arguments.command, &stop));
     // What resolves a name cannot be ended, and is not waited for.
     runtime.shutdown_background();
-    ended.unwrap_or_else(|error| {
-        _ = writeln!(err, "duly: {error}");
-        if matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::WrongServer) { USAGE } else { FAILED }
-    })
+    let status = match (ended, end) {
+        (Some(Ok(status)), _) => status,
+        (Some(Err(error)), end) => {
+            _ = writeln!(err, "duly: {error}");
+            match (error.kind(), end) {
+                (ErrorKind::Interrupted, Some(end)) => end.status_before_the_end(),
+                (ErrorKind::InvalidArgument | ErrorKind::WrongServer, _) => USAGE,
+                _ => FAILED,
+            }
+        }
+        (None, end) => {
+            _ = writeln!(err, "duly: interrupted");
+            end.map_or(INTERRUPTED, End::status_before_the_end)
+        }
+    };
+    if let Some(end) = end {
+        end.pass_on();
+    }
+    status
+}
+
+/// Runs a command to its end, or until a signal for which the program has a handler. Nothing if it was then dropped.
+async fn until_ended(
+    mut running: Running<'_>,
+    command: &Command,
+    stop: &Stop,
+) -> (Option<Result<u8, Error>>, Option<End>) {
+    if command.hears_of_signals() {
+        return (Some(running.await), None);
+    }
+    let mut ends = match Ends::hear_for_program() {
+        Ok(ends) => ends,
+        Err(error) => return (Some(Err(error)), None),
+    };
+    let end = tokio::select! {
+        // A signal first: an answer to a question may have come behind it.
+        biased;
+        end = ends.come() => end,
+        ended = &mut running => return (Some(ended), None),
+    };
+    if !command.acts() {
+        return (None, Some(end));
+    }
+    // Between two calls it ends by itself, and says what was done until then. A server that does not answer is not waited for.
+    stop.before_next_call();
+    if let Ok(ended) = timeout(LONGEST_CALL, &mut running).await {
+        return (Some(ended), Some(end));
+    }
+    stop.at_once();
+    (timeout(LONGEST_CALL, running).await.ok(), Some(end))
+}
+
+impl Command {
+    /// Does it take signals itself, as it runs until it is ended?
+    fn hears_of_signals(&self) -> bool {
+        match self {
+            Self::Web(_) => true,
+            Self::Top(top) => top.is_live(),
+            Self::Bridge(bridge) => bridge.takes_over(),
+            _ => false,
+        }
+    }
+
+    /// Does it change anything? Others end wherever they are.
+    fn acts(&self) -> bool {
+        matches!(
+            self,
+            Self::Push(_)
+                | Self::Cancel(_)
+                | Self::Requeue(_)
+                | Self::Reschedule(_)
+                | Self::Purge(_)
+                | Self::Pause(_)
+                | Self::Resume(_)
+                | Self::Limits(_)
+                | Self::Schedules(_)
+                | Self::Audit(_)
+                | Self::Delete(_)
+                | Self::Bridge(_)
+        )
+    }
+
+    fn run<'a>(&'a self, mut output: Output<'a>) -> Running<'a> {
+        // Boxed: the runtime's own code would have a copy of each in several places.
+        match self {
+            Self::Queues(command) => Box::pin(command.run(output)),
+            Self::Counts(command) => Box::pin(command.run(output)),
+            Self::Peek(command) => Box::pin(command.run(output)),
+            Self::Find(command) => Box::pin(command.run(output)),
+            Self::Failed(command) => Box::pin(command.run(output)),
+            Self::Push(command) => Box::pin(command.run(output)),
+            Self::Cancel(command) => Box::pin(command.run(output)),
+            Self::Requeue(command) => Box::pin(command.run(output)),
+            Self::Reschedule(command) => Box::pin(command.run(output)),
+            Self::Purge(command) => Box::pin(command.run(output)),
+            Self::Pause(command) => Box::pin(command.run(true, output)),
+            Self::Resume(command) => Box::pin(command.run(false, output)),
+            Self::Limits(command) => Box::pin(command.run(output)),
+            Self::Workers(command) => Box::pin(command.run(output)),
+            Self::Rates(command) => Box::pin(command.run(output)),
+            Self::Schedules(command) => Box::pin(command.run(output)),
+            Self::Top(command) => Box::pin(command.run(output)),
+            Self::Metrics(command) => Box::pin(command.run(output)),
+            Self::Doctor(command) => Box::pin(command.run(output)),
+            Self::Audit(command) => Box::pin(command.run(output)),
+            Self::Delete(command) => Box::pin(command.run(output)),
+            Self::Bridge(command) => Box::pin(command.run(output)),
+            Self::Web(command) => Box::pin(command.run(output)),
+            Self::Completions(command) => Box::pin(ready(Ok(command.run(&mut output)))),
+            Self::Worker(command) => Box::pin(ready(Err(command.run()))),
+        }
+    }
 }

@@ -106,7 +106,7 @@ pub(crate) fn change(
 
 impl Limits {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let queue = self.one.open().await?;
+        let queue = self.one.open(&output).await?;
         let mut limits = queue.limits().await?;
         if self.concurrency.is_some() || self.rate.is_some() {
             change(&mut limits, self.name.as_deref(), self.concurrency, self.rate);

@@ -141,7 +141,7 @@ pub(crate) async fn act_on_all(
         output.line(&format!("no {names} job of {} matches", queue.name()));
         return Ok(DONE);
     }
-    if !yes.agrees(&act.question(total, &names, queue.name()), output)? {
+    if !yes.agrees(&act.question(total, &names, queue.name()), output).await? {
         return Ok(FAILED);
     }
     let mut done = 0;

@@ -34,7 +34,7 @@ impl Queues {
             let mut row = vec![queue.name.clone()];
             row.extend(numbers);
             row.extend([oldest, or_dash(partitions), moment(queue.last_used)]);
-            row.push(state.to_owned());
+            row.push(state);
             rows.push(row);
             let mut value = value_of(&queue.name, &counts);
             value["partitions"] = json!(queue.partitions);
@@ -176,7 +176,7 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let (queue, is_listed) = self.one.open_listed().await?;
+        let (queue, is_listed) = self.one.open_listed(&output).await?;
         let name = &self.one.queue;
         // One that was removed in part, or was not used for long, may have keys and be on no list. Where nobody may ask, it is removed.
         if !is_listed && queue.memory().await.is_ok_and(|bytes| bytes == 0) {
@@ -186,7 +186,7 @@ impl Delete {
             return Ok(FAILED);
         }
         let question = format!("Remove the queue {name} with its {} jobs and its limits?", self.jobs);
-        if !self.yes.agrees(&question, &mut output)? {
+        if !self.yes.agrees(&question, &mut output).await? {
             return Ok(FAILED);
         }
         queue.delete(self.jobs).await?;

@@ -32,7 +32,7 @@ pub(crate) struct Rates {
 
 impl Rates {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let rates = self.one.open().await?.rates(self.within).await?;
+        let rates = self.one.open(&output).await?.rates(self.within).await?;
         if self.shown.json {
             output.json(&rates)?;
             return Ok(DONE);

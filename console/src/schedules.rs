@@ -49,7 +49,7 @@ struct Act {
 
 impl Schedules {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let schedules = self.one.open().await?.schedules();
+        let schedules = self.one.open(&output).await?.schedules();
         let Some(name) = &self.name else {
             let mut all = Vec::new();
             loop {
@@ -84,7 +84,7 @@ impl Schedules {
         } else if self.act.resume {
             (schedules.resume(name).await?, ("resumed", "fires again"))
         } else if self.act.remove {
-            if !self.yes.agrees(&format!("Remove the schedule {shown}?"), &mut output)? {
+            if !self.yes.agrees(&format!("Remove the schedule {shown}?"), &mut output).await? {
                 return Ok(FAILED);
             }
             (schedules.remove(name).await?, ("removed", "is removed"))

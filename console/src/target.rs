@@ -3,7 +3,7 @@
 use clap::Args;
 use duly::{Client, ClientBuilder, Error, ErrorKind, MAX_QUEUES, Queue, QueueInfo};
 
-use crate::invalid;
+use crate::{Output, invalid};
 
 /// Which server of duly.
 #[derive(Debug, Args)]
@@ -46,8 +46,8 @@ pub(crate) struct One {
 }
 
 impl One {
-    pub(crate) async fn open(&self) -> Result<Queue, Error> {
-        let client = self.target.client()?;
+    pub(crate) async fn open(&self, output: &Output<'_>) -> Result<Queue, Error> {
+        let client = self.target.builder().stopped_by(&output.stop).build()?;
         let partitions = match (self.partitions, all(&client).await) {
             (None, listed) => partitions_of(&self.queue, &listed?)?,
             (Some(given), Ok(listed)) => given_for(&client, &self.queue, given, &listed).await?,
@@ -59,8 +59,8 @@ impl One {
     }
 
     /// With whether it is on the list of queues. Of two of one name the other one may be gone.
-    pub(crate) async fn open_listed(&self) -> Result<(Queue, bool), Error> {
-        let client = self.target.client()?;
+    pub(crate) async fn open_listed(&self, output: &Output<'_>) -> Result<(Queue, bool), Error> {
+        let client = self.target.builder().stopped_by(&output.stop).build()?;
         let listed = all(&client).await?;
         let partitions = self.partitions.map_or_else(|| partitions_of(&self.queue, &listed), Ok)?;
         let is_it = |queue: &QueueInfo| queue.name == self.queue && (queue.partitions == 0) == (partitions == 0);

@@ -63,6 +63,11 @@ pub(crate) struct Top {
 }
 
 impl Top {
+    /// Until it is ended?
+    pub(crate) fn is_live(&self) -> bool {
+        !self.once
+    }
+
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         if !(SHORTEST_INTERVAL..=LONGEST_INTERVAL).contains(&self.interval) {
             return Err(invalid("an interval is 0.1 s to 1 hour"));

@@ -18,7 +18,7 @@ pub(crate) struct Workers {
 
 impl Workers {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let workers = self.one.open().await?.workers().await?;
+        let workers = self.one.open(&output).await?.workers().await?;
         if self.shown.json {
             output.json(&workers)?;
             return Ok(DONE);

@@ -122,6 +122,8 @@ pub use operate::{
 };
 #[doc(hidden)]
 pub use process::runtime;
+#[doc(hidden)]
+pub use queue::Stop;
 pub use queue::{
     Client, ClientBuilder, ClientEvent, DEFAULT_LEASE, DEFAULT_PREFIX, Job, MAX_BATCH, MAX_LEASE, MAX_PARTITIONS,
     MAX_PROGRESS_TEXT_BYTES, MAX_WEIGHT, NewJob, OnDuplicate, Progress, PushSummary, Pushed, Queue, QueueWeight,

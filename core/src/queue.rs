@@ -53,7 +53,7 @@ mod waiting;
 mod wake_waiters;
 
 pub(crate) use client::client_closed;
-pub use client::{Client, ClientBuilder, DEFAULT_PREFIX};
+pub use client::{Client, ClientBuilder, DEFAULT_PREFIX, Stop};
 pub use event::ClientEvent;
 pub(crate) use event::Listener;
 pub(crate) use held_pulls::{HeldPulls, KeptFailure, KeptMessage, LatePull, Pulled};

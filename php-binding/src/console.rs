@@ -21,13 +21,13 @@ fn run(arguments: &ZendHashTable) -> Result<u8, Fault> {
     let bytes = |value| Text::from_zval(value).map(|text| OsString::from_vec(text.bytes()));
     let arguments: Option<Vec<_>> = values(arguments).map(bytes).collect();
     let arguments = arguments.ok_or_else(|| Fault::invalid("arguments must be a list of strings"))?;
-    let _ignored = Ignored::as_php_has_them();
+    let _as_php_has_them = AsPhp::all();
     Ok(duly_console::run(arguments, &mut std::io::stdout(), &mut std::io::stderr()))
 }
 
-/// PHP puts a handler of its own before each signal, also before one that is ignored, as `nohup` has it: the command could not see that.
-/// While this lives, such a signal is ignored by the system itself.
-struct Ignored {
+/// PHP puts a handler of its own before each signal, also before one that is ignored, as `nohup` has it, and before one that nobody
+/// handles: the command could not see that. While this lives, such a signal is ignored by the system itself, or ends the process.
+struct AsPhp {
     signal: libc::c_int,
     before: libc::sigaction,
 }
@@ -35,9 +35,9 @@ struct Ignored {
 /// What `zend_sigaction` is, since PHP 5.4.
 type Ask = extern "C" fn(libc::c_int, *const libc::sigaction, *mut libc::sigaction);
 
-impl Ignored {
-    /// Those that PHP ignores.
-    fn as_php_has_them() -> Vec<Self> {
+impl AsPhp {
+    /// Those for which the program has no handler.
+    fn all() -> Vec<Self> {
         // SAFETY: the name ends with a zero. A PHP without handlers of its own has no such function, and the system knows all then.
         let ask = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"zend_sigaction".as_ptr()) };
         if ask.is_null() {
@@ -48,18 +48,18 @@ impl Ignored {
         [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().filter_map(|signal| Self::of(signal, ask)).collect()
     }
 
-    /// Nothing if PHP does not ignore it.
+    /// Nothing if the program has a handler.
     fn of(signal: libc::c_int, ask: Ask) -> Option<Self> {
         // SAFETY: all zeros is a valid action.
         let mut set: libc::sigaction = unsafe { std::mem::zeroed() };
         // It only writes what is set, to an action that lives until it returns.
         ask(signal, std::ptr::null(), &raw mut set);
-        (set.sa_sigaction == libc::SIG_IGN).then(|| {
+        [libc::SIG_IGN, libc::SIG_DFL].contains(&set.sa_sigaction).then(|| {
             // SAFETY: both actions live until their calls return.
             let before = unsafe {
                 let mut before: libc::sigaction = std::mem::zeroed();
                 libc::sigaction(signal, std::ptr::null(), &raw mut before);
-                libc::signal(signal, libc::SIG_IGN);
+                libc::signal(signal, set.sa_sigaction);
                 before
             };
             Self { signal, before }
@@ -67,7 +67,7 @@ impl Ignored {
     }
 }
 
-impl Drop for Ignored {
+impl Drop for AsPhp {
     fn drop(&mut self) {
         // SAFETY: it was set before.
         unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
@@ -76,7 +76,8 @@ impl Drop for Ignored {
 
 #[php_impl]
 impl Console {
-    /// Runs a command, which writes to the program's output, and gives its exit status. It takes Ctrl-C itself.
+    /// Runs a command, which writes to the program's output, and gives its exit status. A signal for which the program has a handler
+    /// ends it first.
     pub fn run(arguments: &ZendHashTable) -> PhpResult<i64> {
         Ok(run(arguments)?.into())
     }

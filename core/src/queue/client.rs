@@ -1,8 +1,10 @@
 //! The client: settings, one connection layer, one session.
 
 mod builder;
+mod stop;
 
 pub use builder::{ClientBuilder, DEFAULT_PREFIX};
+pub use stop::Stop;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) max_data_bytes: usize,
     pub(crate) durability: Durability,
     pub(crate) listener: Listener,
+    /// Of a command that may be told to end.
+    stop: Option<Stop>,
 }
 
 /// Where an embedded server keeps its data.
@@ -139,6 +143,7 @@ impl Client {
                 max_data_bytes: shared.max_data_bytes,
                 durability: Durability::None,
                 listener,
+                stop: shared.stop.clone(),
             }),
         })
     }
@@ -191,6 +196,18 @@ impl Client {
     }
 
     pub(crate) async fn run(
+        &self,
+        operation: &'static str,
+        call: &Call<'_>,
+        durability: Durability,
+    ) -> Result<Reply, Error> {
+        match &self.shared.stop {
+            None => self.run_to_its_end(operation, call, durability).await,
+            Some(stop) => Box::pin(stop.bound(operation, self.run_to_its_end(operation, call, durability))).await,
+        }
+    }
+
+    async fn run_to_its_end(
         &self,
         operation: &'static str,
         call: &Call<'_>,
@@ -264,6 +281,13 @@ impl Client {
     }
 
     pub(crate) async fn command(&self, operation: &'static str, slot: u16, command: Command) -> Result<Reply, Error> {
+        match &self.shared.stop {
+            None => self.command_to_its_end(operation, slot, command).await,
+            Some(stop) => Box::pin(stop.bound(operation, self.command_to_its_end(operation, slot, command))).await,
+        }
+    }
+
+    async fn command_to_its_end(&self, operation: &'static str, slot: u16, command: Command) -> Result<Reply, Error> {
         let backend = self.backend(operation).await?;
         match &backend.attached {
             None => backend.connection.command(operation, slot, command).await,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
-use super::{Client, EmbeddedFolder, Shared};
+use super::{Client, EmbeddedFolder, Shared, Stop};
 use crate::connection::{Connection, Secret, Settings};
 use crate::queue::event::{ClientEvent, Listener};
 use crate::queue::held_pulls::HeldPulls;
@@ -40,6 +40,7 @@ pub struct ClientBuilder {
     max_data_bytes: usize,
     durability: Durability,
     listener: Listener,
+    stop: Option<Stop>,
 }
 
 impl ClientBuilder {
@@ -62,6 +63,7 @@ impl ClientBuilder {
             max_data_bytes: DEFAULT_MAX_DATA_BYTES,
             durability: Durability::None,
             listener: Listener::default(),
+            stop: None,
         }
     }
 
@@ -188,6 +190,14 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets what ends the calls of this client.
+    #[doc(hidden)] // for the command
+    #[must_use]
+    pub fn stopped_by(mut self, stop: &Stop) -> Self {
+        self.stop = Some(stop.clone());
+        self
+    }
+
     /// A server program to fall back on for `embedded:` when the machine has none.
     #[must_use]
     pub fn server_program(mut self, program: impl Into<PathBuf>) -> Self {
@@ -249,6 +259,7 @@ impl ClientBuilder {
                 max_data_bytes: self.max_data_bytes,
                 durability: self.durability,
                 listener: self.listener,
+                stop: self.stop,
             }),
         })
     }
