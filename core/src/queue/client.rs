@@ -78,7 +78,8 @@ enum EmbeddedFolder {
 
 struct Backend {
     connection: Connection,
-    attached: Option<Attached>,
+    /// What is done around each call, if anything is.
+    around: Option<Around>,
     /// The longest wait for a confirmation that a push is durable.
     confirmed_within: Duration,
 }
@@ -201,29 +202,17 @@ impl Client {
         call: &Call<'_>,
         durability: Durability,
     ) -> Result<Reply, Error> {
-        match &self.shared.stop {
-            None => self.run_to_its_end(operation, call, durability).await,
-            Some(stop) => Box::pin(stop.bound(operation, self.run_to_its_end(operation, call, durability))).await,
-        }
-    }
-
-    async fn run_to_its_end(
-        &self,
-        operation: &'static str,
-        call: &Call<'_>,
-        durability: Durability,
-    ) -> Result<Reply, Error> {
         let backend = self.backend(operation).await?;
         let (connection, durability) = (&backend.connection, backend.confirmed(durability));
-        match (&backend.attached, durability) {
+        match (&backend.around, durability) {
             (None, connection::Durability::None) => connection.run(operation, call).await,
             (None, durability) => connection.run_durably(operation, call, durability).await,
             // On the heap, like all that is rare: this future is moved about on every call.
-            (Some(attached), connection::Durability::None) => {
-                Box::pin(kept_alive(attached, || connection.run(operation, call))).await
+            (Some(around), connection::Durability::None) => {
+                Box::pin(around.call(operation, || connection.run(operation, call))).await
             }
-            (Some(attached), durability) => {
-                Box::pin(kept_alive(attached, || connection.run_durably(operation, call, durability))).await
+            (Some(around), durability) => {
+                Box::pin(around.call(operation, || connection.run_durably(operation, call, durability))).await
             }
         }
     }
@@ -281,18 +270,12 @@ impl Client {
     }
 
     pub(crate) async fn command(&self, operation: &'static str, slot: u16, command: Command) -> Result<Reply, Error> {
-        match &self.shared.stop {
-            None => self.command_to_its_end(operation, slot, command).await,
-            Some(stop) => Box::pin(stop.bound(operation, self.command_to_its_end(operation, slot, command))).await,
-        }
-    }
-
-    async fn command_to_its_end(&self, operation: &'static str, slot: u16, command: Command) -> Result<Reply, Error> {
         let backend = self.backend(operation).await?;
-        match &backend.attached {
+        match &backend.around {
             None => backend.connection.command(operation, slot, command).await,
-            Some(attached) => {
-                Box::pin(kept_alive(attached, || backend.connection.command(operation, slot, command.clone()))).await
+            Some(around) => {
+                let call = || backend.connection.command(operation, slot, command.clone());
+                Box::pin(around.call(operation, call)).await
             }
         }
     }
@@ -316,7 +299,8 @@ impl Shared {
         }
         let confirmed_within = settings.command_timeout.min(settings.deadline);
         let Some(folder) = &self.embedded else {
-            return Ok(Backend { connection: Connection::new(settings)?, attached: None, confirmed_within });
+            let around = self.stop.clone().map(|stop| Around { attached: None, stop: Some(stop) });
+            return Ok(Backend { connection: Connection::new(settings)?, around, confirmed_within });
         };
         let folder = match folder {
             EmbeddedFolder::Default => None,
@@ -324,7 +308,32 @@ impl Shared {
         };
         let attached = embedded::attach(folder, self.server_hint.as_deref()).await?;
         settings.url = Secret::new(format!("unix://{}", attached.socket().display()));
-        Ok(Backend { connection: Connection::new(settings)?, attached: Some(attached), confirmed_within })
+        let around = Around { attached: Some(attached), stop: self.stop.clone() };
+        Ok(Backend { connection: Connection::new(settings)?, around: Some(around), confirmed_within })
+    }
+}
+
+struct Around {
+    /// The embedded server that answers.
+    attached: Option<Attached>,
+    stop: Option<Stop>,
+}
+
+impl Around {
+    async fn call<T, F>(&self, operation: &'static str, call: impl Fn() -> F) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>>,
+    {
+        let called = async {
+            match &self.attached {
+                None => call().await,
+                Some(attached) => kept_alive(attached, call).await,
+            }
+        };
+        match &self.stop {
+            None => called.await,
+            Some(stop) => stop.bound(operation, called).await,
+        }
     }
 }
 
