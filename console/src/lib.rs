@@ -3,6 +3,7 @@
 //! | file | duty |
 //! |---|---|
 //! | `audit.rs` | `duly audit`: is anything broken? |
+//! | `bench.rs` | `duly bench`: how quick is the server? |
 //! | `bridge.rs` | `duly bridge`: takes over the jobs of another queue |
 //! | `change.rs` | `duly cancel`, `requeue`, `reschedule`, `purge`, `pause`, `resume` |
 //! | `completions.rs` | `duly completions`: for shells |
@@ -23,6 +24,7 @@
 //! | `workers.rs` | `duly workers` |
 
 mod audit;
+mod bench;
 mod bridge;
 mod change;
 mod completions;
@@ -103,6 +105,7 @@ enum Command {
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
     Delete(queues::Delete),
+    Bench(bench::Bench),
     Bridge(Box<bridge::Bridge>),
     Web(web::Web),
     Completions(completions::Completions),
@@ -281,7 +284,7 @@ impl Command {
     /// Does it take signals itself, as it runs until it is ended?
     fn hears_of_signals(&self) -> bool {
         match self {
-            Self::Web(_) => true,
+            Self::Bench(_) | Self::Web(_) => true,
             Self::Top(top) => top.is_live(),
             Self::Bridge(bridge) => bridge.takes_over(),
             _ => false,
@@ -331,6 +334,7 @@ impl Command {
             Self::Doctor(command) => Box::pin(command.run(output)),
             Self::Audit(command) => Box::pin(command.run(output)),
             Self::Delete(command) => Box::pin(command.run(output)),
+            Self::Bench(command) => Box::pin(command.run(output)),
             Self::Bridge(command) => Box::pin(command.run(output)),
             Self::Web(command) => Box::pin(command.run(output)),
             Self::Completions(command) => Box::pin(ready(Ok(command.run(&mut output)))),

@@ -88,7 +88,7 @@ pub(crate) fn time(times: &Spread, part: f64) -> String {
 }
 
 /// In the largest unit of which it is at least one.
-fn short(time: Duration) -> String {
+pub(crate) fn short(time: Duration) -> String {
     match time.as_micros() {
         us @ ..1000 => format!("{us}us"),
         us @ ..10_000 => format!("{}.{}ms", us / 1000, us / 100 % 10),
