@@ -129,6 +129,27 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertSame(0, $idle->end());
     }
 
+    public function testFailedJobsWhoseIdsAreNotUtf8AreHeardOfOnceEach(): void
+    {
+        // Another program put them in; people read the same id.
+        foreach (["\xff1", "\xfe1"] as $id) {
+            $this->server->command('HSET', "{$this->prefix}{q}:jobs", $id, '{"data":1}');
+            $this->server->command('RPUSH', "{$this->prefix}{q}:ready:5", $id);
+        }
+        $program = $this->worker('
+            $worker->onFailed(fn ($job, $error) => say("reported {$job->id}: {$error->getMessage()}"));
+            $worker->on("n", fn () => null)->run();
+        ');
+        $left = fn (): bool => $this->server->command('ZCARD', "{$this->prefix}{q}:unheard") === 0
+            && substr_count($program->said(), 'reported') > 0;
+        Server::until($left, 'their hooks are not called');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        $said = $program->said();
+        self::assertSame(2, substr_count($said, "reported \u{fffd}1: undecodable record: its id is not UTF-8"), $said);
+        self::assertSame(2, substr_count($said, 'failed for good'), $said);
+    }
+
     public function testALostLeaseInterruptsTheHandler(): void
     {
         $this->queue->push(1, id: 'a', name: 'n');

@@ -71,7 +71,7 @@ pub use push::{PushSummary, Pushed};
 pub(crate) use registration::{listed_name, unlisted_name};
 pub use renewal::Renewal;
 pub use reserve::{MAX_WEIGHT, QueueWeight, ReserveOptions, Selection};
-pub(crate) use reserve_call::{MAX_RESERVE_BYTES, ReserveCall, decode};
+pub(crate) use reserve_call::{MAX_RESERVE_BYTES, ReserveCall, UNDECODABLE, decode};
 pub(crate) use reserve_loop::weighted_order;
 #[cfg(test)]
 pub(crate) use session::{CallNumber, Session};

@@ -18,6 +18,8 @@ use crate::value::time::whole_ms;
 pub(crate) const MAX_RESERVED_A_CALL: usize = 250;
 /// One reserve ends once it gives this many bytes of records; the last record may go beyond.
 pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
+/// How the error of a job begins whose record cannot be read.
+pub(crate) const UNDECODABLE: &str = "undecodable record";
 
 /// One call of the reserve script.
 #[derive(Clone, Copy)]
@@ -165,10 +167,10 @@ impl GrantedJob {
     /// The job for its worker; if it cannot be decoded, the error text with which it is to fail.
     pub(crate) fn of_queue(&self, queue: &Part, token: u64) -> Result<Job, String> {
         if self.foreign_id.is_some() {
-            return Err("undecodable record: its id is not UTF-8".to_owned());
+            return Err(format!("{UNDECODABLE}: its id is not UTF-8"));
         }
         let (envelope, returns) = decode(&self.id, &self.record, &self.came_back)
-            .map_err(|error| cut_error(&format!("undecodable record: {error}")).to_owned())?;
+            .map_err(|error| cut_error(&format!("{UNDECODABLE}: {error}")).to_owned())?;
         Ok(Job::granted(envelope, returns, token, queue, CameBack::is_suspect(&self.came_back)))
     }
 }

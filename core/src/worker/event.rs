@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::queue::{ClientEvent, Job, NOT_KEPT};
+use crate::queue::{ClientEvent, Job, NOT_KEPT, UNDECODABLE};
 use crate::value::error::Error;
 use crate::value::time::Millis;
 
@@ -195,6 +195,8 @@ pub struct FailedJob {
     /// lease any more.
     pub job: Arc<Job>,
     pub(super) lane: usize,
+    /// The id as it is stored: that of the job is only for people, if somebody else put one in that is not UTF-8.
+    pub(super) stored_id: Vec<u8>,
 }
 
 impl FailedJob {
@@ -210,6 +212,8 @@ impl FailedJob {
             "its worker died, hung or lost the server"
         } else if error.starts_with(TIMED_OUT) {
             "it ran longer than its timeout"
+        } else if error.starts_with(UNDECODABLE) {
+            "its record cannot be read, see its stored error"
         } else {
             "a direct call of `fail` ended it, see its stored error"
         }

@@ -122,6 +122,27 @@ async fn a_failure_with_a_change_that_is_refused_is_heard_of_once() {
     worker.stop().await;
 }
 
+/// Another program put them in; each is heard of, and neither for the other, though people read the same id.
+#[tokio::test]
+async fn failed_jobs_whose_ids_are_not_utf8_are_heard_of_once_each() {
+    let server = Server::start();
+    for id in ["\\2551", "\\2541"] {
+        let put = format!("redis.call('HSET', KEYS[1], '{id}', ARGV[1]) redis.call('RPUSH', KEYS[2], '{id}')");
+        server.redis_cli(&["EVAL", &put, "2", "duly:{orders}:jobs", "duly:{orders}:ready:5", "{\"data\":1}"]);
+    }
+    let worker = Working::start(&server);
+    support::eventually("the hook is called for both", || async { worker.reported.lock().unwrap().len() == 2 }).await;
+    nobody_waits(&server).await;
+    let is_it = |event: &&WorkerEvent| matches!(event, WorkerEvent::Failed { .. });
+    let events: Vec<_> = worker.events.lock().unwrap().iter().filter(is_it).map(ToString::to_string).collect();
+    assert_eq!(events.len(), 2);
+    assert!(events.iter().all(|event| event.contains("its record cannot be read, see its stored error")), "{events:?}");
+    for (id, _, _, error) in worker.reported.lock().unwrap().iter() {
+        assert!(id == "\u{fffd}1" && error.contains("not UTF-8"), "{id}: {error}");
+    }
+    worker.stop().await;
+}
+
 /// A fleet of workers with one run each would hear of nothing, if a worker heard of nothing during its last run.
 #[tokio::test]
 async fn a_worker_hears_of_failures_during_its_last_run() {

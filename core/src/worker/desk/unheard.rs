@@ -69,7 +69,9 @@ impl Desk {
                 state.claimed.push(Claimed::new(lane, claim));
                 continue;
             }
-            let failed = job.failed_of_queue(queue).map(|job| Arc::new(FailedJob { job: Arc::new(job), lane }));
+            let of_queue = job.failed_of_queue(queue);
+            let failed = of_queue.map(|job| FailedJob { job: Arc::new(job), lane, stored_id: claim.id.clone() });
+            let failed = failed.map(Arc::new);
             let about = match &failed {
                 Some(failed) => AboutJob::of(&failed.job),
                 None => AboutJob::unreadable(queue.name(), job.id.clone()),
@@ -124,7 +126,7 @@ impl Desk {
     /// The owner has called its hooks. False if another worker calls them, too.
     pub(in crate::worker) fn heard(&self, failed: &FailedJob) -> bool {
         let mut state = self.lock();
-        let id = failed.job.id().as_bytes();
+        let id = &*failed.stored_id;
         if let Some(at) =
             state.claimed.iter().position(|one| one.goes_on() && one.is_of(failed.lane, id, Standing::GivenBack))
         {
@@ -252,7 +254,7 @@ impl State {
     }
 
     fn claim_at(&self, failed: &FailedJob, is_begun: bool) -> Option<usize> {
-        let is_it = |one: &Claimed| one.is_of(failed.lane, failed.job.id().as_bytes(), Standing::Claimed);
+        let is_it = |one: &Claimed| one.is_of(failed.lane, &failed.stored_id, Standing::Claimed);
         let all = self.claimed.iter().enumerate().filter(|(_, one)| is_it(one));
         all.min_by_key(|(_, one)| one.begun.is_some() != is_begun).map(|(index, _)| index)
     }
@@ -343,14 +345,13 @@ mod tests {
         }
 
         fn is_answered(&self, said: &[Claim], ids: &[&str]) -> Vec<Arc<FailedJob>> {
-            let record =
-                |id: &&str| GrantedJob::new(id.as_bytes().to_vec(), b"5;0;0;0;{\"data\":1}".to_vec(), Vec::new());
-            let reply = HearReply {
-                claimed_until: UNTIL,
-                more: 0,
-                given_up: Vec::new(),
-                jobs: ids.iter().map(record).collect(),
-            };
+            self.is_answered_with(said, ids.iter().map(|id| id.as_bytes()))
+        }
+
+        fn is_answered_with<'a>(&self, said: &[Claim], ids: impl Iterator<Item = &'a [u8]>) -> Vec<Arc<FailedJob>> {
+            let record = |id: &[u8]| GrantedJob::new(id.to_vec(), b"5;0;0;0;{\"data\":1}".to_vec(), Vec::new());
+            let reply =
+                HearReply { claimed_until: UNTIL, more: 0, given_up: Vec::new(), jobs: ids.map(record).collect() };
             self.desk.heard_of(0, said, &self.queue, &reply);
             let events = std::iter::from_fn(|| self.desk.event_within(std::time::Duration::ZERO));
             let failed = |event| if let WorkerEvent::Failed { failed, .. } = event { failed } else { None };
@@ -385,6 +386,22 @@ mod tests {
             owner.hears_of(&[]);
             assert!(!owner.desk.has_claims(0));
         }
+    }
+
+    /// Another program put them in. For people both have the same id.
+    #[tokio::test]
+    async fn jobs_whose_ids_are_not_utf8_are_heard_of_each_by_its_own() {
+        let owner = Owner::new();
+        let ids: [&[u8]; 3] = [b"\xff1", b"\xfe1", b"\xfd1"];
+        let failed = owner.is_answered_with(&[], ids.into_iter());
+        assert_eq!(failed.iter().map(|failed| failed.job.id()).collect::<Vec<_>>(), ["\u{fffd}1"; 3]);
+        let job = AboutJob::of(&failed[2].job);
+        owner.desk.leave_unread(&WorkerEvent::Failed { job, failed: Some(Arc::clone(&failed[2])) });
+        assert!(owner.desk.begins_hooks(&failed[1]) && owner.desk.heard(&failed[1]));
+        assert!(!owner.desk.begins_hooks(&failed[1]) && owner.desk.begins_hooks(&failed[0]));
+        let claims = owner.desk.claims(0).0;
+        let claims: Vec<_> = claims.iter().map(|claim| (&*claim.id, claim.standing)).collect();
+        assert_eq!(claims, [(ids[0], Standing::Claimed), (ids[1], Standing::Heard)]);
     }
 
     #[tokio::test]
