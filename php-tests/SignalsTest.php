@@ -51,6 +51,46 @@ final class SignalsTest extends ServerTestCase
         }
     }
 
+    public function testAJobWhoseReserveWasInterruptedGoesBack(): void
+    {
+        // The answer comes before the call looks for signals, which it does ten times a second.
+        foreach (['reserve()', 'reserve(renew: true)', 'reserve(wait: 5)', 'reserveMany(5)', 'from'] as $way) {
+            $call = $way === 'from' ? '$client->reserveFrom(["q"], lease: 600)' : '$queue->'
+                . preg_replace('/\(,? ?/', '(lease: 600, ', str_replace('(5)', '(max: 5)', $way), 1);
+            $program = $this->program('
+                pcntl_async_signals(true);
+                pcntl_signal(SIGUSR1, function () { throw new DomainException(); });
+                $queue = $client->queue("q");
+                $pause = function (): void {
+                    $stream = stream_socket_client(' . var_export($this->server->url(), true) . ');
+                    fwrite($stream, "CLIENT PAUSE 80\r\n");
+                    fgets($stream);
+                };
+                for ($interrupted = 0, $tries = 0; $interrupted < 3 && $tries < 50; $tries++) {
+                    $queue->purge("reserved");
+                    $queue->purge("ready");
+                    $queue->push(1, maxRetries: 0);
+                    $pause();
+                    $jobs = null;
+                    try {
+                        $kill = proc_open(["sh", "-c", "sleep 0.02; kill -USR1 " . getmypid()], [], $pipes);
+                        $jobs = ' . $call . ';
+                        sleep(10);
+                    } catch (DomainException) {
+                        if ($jobs === null) {
+                            $counts = $queue->counts();
+                            say("reserved {$counts->reserved}, ready {$counts->ready}");
+                            $interrupted++;
+                        }
+                    }
+                    proc_close($kill);
+                }
+            ');
+            self::assertSame(0, $program->end(60), $program->said());
+            self::assertSame(str_repeat("reserved 0, ready 1\n", 3), $program->said(), $way);
+        }
+    }
+
     public function testAHandlerThatExitsEndsTheProcess(): void
     {
         foreach (['pcntl_async_signals(true);', ''] as $async) {

@@ -86,6 +86,65 @@ def test_ctrl_c_leaves_a_waiting_reserve_within_half_a_second(program: Start, qu
     assert waiting.ends_well().split() == ["True", "1"]
 
 
+@pytest.mark.parametrize(
+    "reserve",
+    [
+        "queue.reserve(lease=600)",
+        "queue.reserve(lease=600, renew=True)",
+        "queue.reserve(lease=600, wait=5)",
+        "queue.reserve_many(5, lease=600)",
+        "client.reserve_from(['q'], max=5, lease=600)",
+        "consumer.next(5)",
+    ],
+)
+def test_a_job_whose_reserve_was_interrupted_goes_back(program: Start, own_server: Server, reserve: str) -> None:
+    """The answer comes before the call looks for signals, which it does ten times a second."""
+    code = f"""
+        import signal, socket, time
+
+        class Interrupted(Exception):
+            pass
+
+        def interrupt(*_):
+            raise Interrupted
+
+        signal.signal(signal.SIGALRM, interrupt)
+        client = duly.Client({own_server.url!r}, prefix=PREFIX)
+        queue = client.queue("q")
+        consumer = duly.Consumer(client, ["q"], lease=600)
+        server = socket.socket(socket.AF_UNIX)
+        server.connect({str(own_server.socket)!r})
+        interrupted = 0
+        for _ in range(50):
+            if not queue.counts().ready:
+                queue.push(1, max_retries=0)
+            server.sendall(b"CLIENT PAUSE 60\\r\\n")
+            assert server.recv(5) == b"+OK\\r\\n"
+            jobs = None
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 0.02)
+                jobs = {reserve}
+                time.sleep(10)
+            except Interrupted:
+                if jobs is not None:  # the signal was late
+                    for job in jobs if isinstance(jobs, list) else [jobs]:
+                        job.ack()
+                else:
+                    until = time.monotonic() + 5
+                    while (counts := queue.counts()).reserved and time.monotonic() < until:
+                        assert "consumer" in {reserve!r}, counts  # the others have done it when they raise
+                    assert counts.reserved == 0, counts
+                    assert counts.ready > 0, counts
+                    interrupted += 1
+                    if interrupted == 3:
+                        break
+        assert interrupted == 3
+        consumer.close()
+        server.close()
+    """
+    program(code).ends_well()
+
+
 def test_a_python_signal_handler_runs_during_a_wait_and_the_wait_goes_on(program: Start) -> None:
     code = """
         import signal, time

@@ -31,7 +31,7 @@ use crate::operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Filter, Found, JobView, Limits, QueuePage, Rates, Requeued,
     SearchPage, WorkerInfo,
 };
-use crate::process::runtime::{PerProcess, block_on};
+use crate::process::runtime::{PerProcess, block_on, part_with};
 use crate::queue::{
     ClientBuilder, Job as AsyncJob, NewJob, Part, PushSummary, Pushed, QueueWeight, Renewal, ReserveOptions, Selection,
     Settlement, batches, check_queue_or_part, client_closed,
@@ -379,6 +379,14 @@ impl Job {
     /// The queue that it came from.
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// Gives back jobs whose caller was interrupted just when he got them, as if they had not been reserved: a call is asked ten times
+    /// a second whether it was, and its answer may come before. Takes a second at most.
+    #[doc(hidden)] // for the skins
+    pub fn give_back(jobs: &[Self]) {
+        let jobs: Vec<AsyncJob> = jobs.iter().map(|job| AsyncJob::clone(&job.job)).collect();
+        part_with(async move { drop(AsyncJob::give_back(&jobs).await) });
     }
 
     /// What this process makes the calls about it with.

@@ -23,7 +23,7 @@ use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
 use crate::topic::Topic;
-use crate::waiting::Signals;
+use crate::waiting::{Signals, unless_interrupted};
 
 /// Clients outlive the request that made them, so that php-fpm reuses their connections: one for each set of arguments.
 static CLIENTS: Mutex<Vec<(Key, Shared)>> = Mutex::new(Vec::new());
@@ -261,7 +261,7 @@ impl Client {
         let (options, lease) = reserve_options(max, wait, lease)?;
         let client = self.blocking()?;
         let (queues, selection) = select::queues(&client, queues)?;
-        let jobs = client.reserve_from(&queues, selection, &options, &mut Signals)?;
+        let jobs = unless_interrupted(client.reserve_from(&queues, selection, &options, &mut Signals)?)?;
         Ok(jobs.into_iter().map(|job| Job::leased(job, lease)).collect())
     }
 

@@ -23,7 +23,7 @@ use crate::retry::RetryPolicy;
 use crate::schedules::Schedules;
 use crate::search::{SearchPage, Which};
 use crate::select::{By, by};
-use crate::waiting::Signals;
+use crate::waiting::{Signals, unless_interrupted};
 use crate::words;
 
 /// A queue of a client, partitioned or not.
@@ -37,6 +37,10 @@ pub struct Queue {
 impl Queue {
     pub fn new(queue: blocking::Queue) -> Self {
         Self { queue }
+    }
+
+    fn lease(&self, options: &ReserveOptions) -> Result<Vec<blocking::Job>, Fault> {
+        unless_interrupted(self.queue.reserve(options, &mut Signals)?)
     }
 }
 
@@ -115,7 +119,7 @@ impl Queue {
     #[php(defaults(renew = false))]
     pub fn reserve(&self, wait: Option<&Zval>, lease: Option<&Zval>, renew: bool) -> PhpResult<Option<Job>> {
         let (options, lease) = reserve_options(1, wait, lease)?;
-        let Some(job) = self.queue.reserve(&options, &mut Signals)?.pop() else { return Ok(None) };
+        let Some(job) = self.lease(&options)?.pop() else { return Ok(None) };
         Ok(Some(if renew { Job::renewed(job, lease)? } else { Job::leased(job, lease) }))
     }
 
@@ -123,8 +127,7 @@ impl Queue {
     #[php(optional = wait)]
     pub fn reserve_many(&self, max: i64, wait: Option<&Zval>, lease: Option<&Zval>) -> PhpResult<Vec<Job>> {
         let (options, lease) = reserve_options(max, wait, lease)?;
-        let jobs = self.queue.reserve(&options, &mut Signals)?.into_iter();
-        Ok(jobs.map(|job| Job::leased(job, lease)).collect())
+        Ok(self.lease(&options)?.into_iter().map(|job| Job::leased(job, lease)).collect())
     }
 
     /// Acks jobs; one bool each, false where the lease was lost.

@@ -1,7 +1,10 @@
 //! What a waiting call does ten times a second: lets PHP's signal handlers run.
 
-use duly::blocking::Interrupt;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use duly::blocking::{self, Interrupt};
 use ext_php_rs::types::ZendCallable;
+use ext_php_rs::zend::ExecutorGlobals;
 
 use crate::call::guarded;
 use crate::error::Fault;
@@ -15,6 +18,26 @@ impl Interrupt for Signals {
     fn check(&mut self) -> Result<(), Fault> {
         dispatch()
     }
+}
+
+/// Jobs that were leased just now. PHP runs the handlers of signals that came meanwhile right behind the method, if
+/// `pcntl_async_signals` is on: if one throws, nobody has the jobs, and they go back.
+pub fn unless_interrupted(jobs: Vec<blocking::Job>) -> Result<Vec<blocking::Job>, Fault> {
+    if !jobs.is_empty()
+        && is_interrupted()
+        && let Err(fault) = dispatch()
+    {
+        blocking::Job::give_back(&jobs);
+        return Err(fault);
+    }
+    Ok(jobs)
+}
+
+/// Will the engine look for signals at its next step? A flag in memory: this costs nothing.
+fn is_interrupted() -> bool {
+    let flag = &raw const ExecutorGlobals::get().vm_interrupt;
+    // SAFETY: an atomic flag of one byte in every version of PHP, in globals that stay where they are.
+    unsafe { (*flag.cast::<AtomicBool>()).load(Ordering::Acquire) }
 }
 
 /// Lets pcntl run the handlers of signals that came. A handler may throw, which ends the wait with its exception; it may call

@@ -13,9 +13,9 @@ use self::Closing as AtTheEnd; // for the methods
 use crate::job::Job;
 use crate::lock::Lock;
 use crate::message::Message;
-use crate::queue::{Queue, object};
+use crate::queue::{Queue, object, of_callers};
 use crate::topic::Topic;
-use crate::waiting::wait;
+use crate::waiting::{unless_interrupted, wait};
 
 /// A client of the server that holds the queues. Safe to share between threads, and to use after a fork.
 ///
@@ -89,7 +89,11 @@ impl Client {
             let queue = Py::new(py, Queue::new(job.queue().clone()))?;
             Job::new(py, job, queue.into_any())
         };
-        object(py, jobs.into_iter().map(with_queue).collect::<PyResult<Vec<_>>>()?)
+        let jobs = jobs.into_iter().map(with_queue).collect::<PyResult<Vec<_>>>()?;
+        if !jobs.is_empty() {
+            unless_interrupted(py, || of_callers(py, &jobs))?;
+        }
+        object(py, jobs)
     }
 }
 

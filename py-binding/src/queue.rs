@@ -15,7 +15,7 @@ use crate::convert::{self, IdOfSeveral, Only, Text};
 use crate::error::{Failure, invalid};
 use crate::job::{Job, ReservedJob};
 use crate::schedules::Schedules;
-use crate::waiting::wait;
+use crate::waiting::{unless_interrupted, wait};
 
 /// A queue. Created by `client.queue(name)` or `client.partitions(name, count)`; safe to share between threads.
 ///
@@ -61,8 +61,17 @@ impl Queue {
             }
         };
         let jobs = wait(py, |signals| queue.reserve(options, signals))?;
-        finish(py, jobs.into_iter().map(with_queue).collect::<PyResult<_>>()?)
+        let jobs = jobs.into_iter().map(with_queue).collect::<PyResult<Vec<_>>>()?;
+        if !jobs.is_empty() {
+            unless_interrupted(py, || of_callers(py, &jobs))?;
+        }
+        finish(py, jobs)
     }
+}
+
+/// Those that are not there yet for anybody but the caller.
+pub(crate) fn of_callers(py: Python<'_>, jobs: &[Py<Job>]) -> PyResult<Vec<blocking::Job>> {
+    jobs.iter().map(|job| job.bind(py).as_super().get().blocking().cloned()).collect()
 }
 
 pub(crate) fn object<T: for<'py> IntoPyObject<'py>>(py: Python<'_>, value: T) -> PyResult<Py<PyAny>> {

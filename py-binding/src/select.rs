@@ -2,7 +2,7 @@
 
 use duly::Selection;
 use pyo3::prelude::*;
-use pyo3::types::{PyMapping, PyString};
+use pyo3::types::{PyList, PyMapping, PyString, PyTuple};
 
 use crate::convert::{self, Id, Key, QueueName, Text};
 use crate::error::{Failure, invalid};
@@ -23,7 +23,9 @@ pub(crate) fn by(id: Option<Text<Id>>, key: Option<Text<Key>>) -> Result<By, Fai
 
 /// Names with weights, and who goes first: a mapping gives weights; the order of anything else is strict.
 pub(crate) fn names(given: &Bound<'_, PyAny>) -> Result<(Vec<(String, u32)>, Selection), Failure> {
-    if let Ok(weights) = given.cast::<PyMapping>() {
+    // Whether something else is a mapping is a question to code of Python, in which Ctrl-C would be lost.
+    let is_list = given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>();
+    if !is_list && let Ok(weights) = given.cast::<PyMapping>() {
         let weighted = |item: Bound<'_, PyAny>| {
             let (name, weight): (Text<QueueName>, Bound<'_, PyAny>) = item.extract()?;
             Ok((name.into_string(), convert::whole("weight", &weight, 1..=duly::MAX_WEIGHT.into())?))

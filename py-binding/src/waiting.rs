@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use duly::blocking::Interrupt;
+use duly::blocking::{self, Interrupt};
 use duly::{Error, ErrorKind};
 use pyo3::prelude::*;
 
@@ -56,6 +56,18 @@ pub(crate) fn wait<T: Send>(
         result
     };
     py.detach(run).unwrap_or_else(|panic| Err(panicked(&*panic).into())).map_err(PyErr::from)
+}
+
+/// Behind a call that has leased jobs. Python handles a signal that came meanwhile as soon as this returns: if that raises, nobody has
+/// the jobs, and they go back.
+pub(crate) fn unless_interrupted(py: Python<'_>, jobs: impl FnOnce() -> PyResult<Vec<blocking::Job>>) -> PyResult<()> {
+    let Err(raised) = py.check_signals() else { return Ok(()) };
+    let jobs = jobs()?;
+    wait(py, |_| {
+        blocking::Job::give_back(&jobs);
+        Ok(())
+    })?;
+    Err(raised)
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {

@@ -235,6 +235,16 @@ pub(crate) fn leave_behind(rest: impl Future<Output = ()> + Send + 'static) {
     });
 }
 
+/// Runs this within the time that an interrupted call has; what takes longer is left behind.
+pub(crate) fn part_with(rest: impl Future<Output = ()> + Send + 'static) {
+    let Ok(runtime) = local() else { return };
+    {
+        let _entered = runtime.enter();
+        leave_behind(rest);
+    }
+    finish_leftovers(&runtime);
+}
+
 /// Runs what was left behind, for a while.
 fn finish_leftovers(runtime: &Runtime) {
     let Ok(all) = LEFTOVERS.get(|| Ok(Leftovers::default())) else { return };
