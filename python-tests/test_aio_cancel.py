@@ -87,14 +87,22 @@ async def test_what_a_cancelled_reserve_had_leased_is_ready_at_once(
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("most", [None, 5])
-async def test_a_job_that_has_come_when_its_task_is_cancelled_goes_back(
-    server: Server, prefix: str, most: int | None
-) -> None:
+@pytest.mark.parametrize("way", ["reserve", "renewed", "reserve_many", "reserve_from"])
+async def test_a_job_that_has_come_when_its_task_is_cancelled_goes_back(server: Server, prefix: str, way: str) -> None:
     async with duly.aio.Client(server.url, prefix=prefix) as client:
         queue = client.queue("q")
         await queue.push({}, max_retries=0)
-        call = queue.reserve(wait=5, lease=600) if most is None else queue.reserve_many(most, wait=5, lease=600)
+        match way:
+            case "reserve":
+                call: duly.aio.Call[duly.aio.Job | None] | duly.aio.Call[list[duly.aio.Job]] = queue.reserve(
+                    wait=5, lease=600
+                )
+            case "renewed":
+                call = queue.reserve(wait=5, lease=600, renew=True)
+            case "reserve_many":
+                call = queue.reserve_many(5, wait=5, lease=600)
+            case _:
+                call = client.reserve_from(["q"], wait=5, lease=600)
 
         async def consume() -> object:
             return await call

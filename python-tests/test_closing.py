@@ -45,6 +45,23 @@ def test_with_closes_all_connections(own_server: Server) -> None:
     duly.Client(own_server.url).close()  # it never had one
 
 
+async def test_async_with_that_is_cancelled_at_its_end_closes_all_connections(own_server: Server) -> None:
+    kept: list[duly.aio.Client] = []
+
+    async def block() -> None:
+        async with duly.aio.Client(own_server.url) as client:
+            kept.append(client)
+            await client.ping()
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+    for _ in range(5):
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(block())
+    until(lambda: connections(own_server) == 0, "connections are left", 20)
+
+
 async def test_async_with_closes_all_connections(own_server: Server) -> None:
     async with duly.aio.Client(own_server.url) as client:
         queue = client.queue("q")

@@ -84,6 +84,22 @@ async def test_a_job_that_comes_when_its_task_was_cancelled_goes_back(
     until(lambda: empty(queue), "one is left")
 
 
+async def test_a_block_that_is_cancelled_at_its_end_stops_it(aio_client: duly.aio.Client) -> None:
+    kept: list[duly.aio.Consumer] = []
+
+    async def block() -> None:
+        async with duly.aio.Consumer(aio_client, ["q"]) as consumer:
+            kept.append(consumer)
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+
+    for _ in range(5):
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.create_task(block())
+    assert all(consumer.stopped for consumer in kept)
+
+
 async def test_other_tasks_have_their_turn_while_jobs_are_there(aio_client: duly.aio.Client, queue: duly.Queue) -> None:
     queue.push_many(duly.NewJob(n) for n in range(3000))
     turns = 0

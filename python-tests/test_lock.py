@@ -325,6 +325,65 @@ async def test_a_cancelled_wait_leaves_nothing_behind(server: Server, prefix: st
             pass
 
 
+async def test_a_block_that_is_cancelled_at_its_end_releases_it(server: Server, prefix: str) -> None:
+    async with duly.aio.Client(server.url, prefix=prefix) as client:
+        kept: list[object] = []
+
+        async def block(name: str) -> None:
+            async with client.lock(name, ttl=600) as lock:
+                kept.append(lock)
+                cancel()
+
+        async def release(name: str) -> None:
+            kept.append(lock := await client.lock(name, ttl=600))
+            cancel()
+            await lock.release()
+
+        async def enter(name: str) -> None:
+            kept.append(lock := await client.lock(name, ttl=600))
+            cancel()
+            async with lock:
+                await asyncio.sleep(600)
+
+        for n, use in enumerate([block, release, enter] * 5):
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await asyncio.create_task(use(f"a{n}"))
+            kept.append(cancelled.value)
+            async with client.lock(f"a{n}", wait=60):
+                pass
+
+
+def cancel() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
+@pytest.mark.parametrize("way", ["await", "with", "job"])
+async def test_one_that_has_come_when_its_task_is_cancelled_is_released(server: Server, prefix: str, way: str) -> None:
+    async with duly.aio.Client(server.url, prefix=prefix) as client:
+        queue = client.queue("q")
+        await queue.push(1)
+        job = await queue.reserve(lease=600)
+        assert job is not None
+        call = job.lock("a", ttl=600, retry_after=1) if way == "job" else client.lock("a", ttl=600)
+
+        async def use() -> None:
+            if way == "with":
+                async with call:
+                    await asyncio.sleep(600)
+            else:
+                await call
+
+        task = asyncio.create_task(use())
+        call.add_done_callback(lambda _: task.cancel())
+        with pytest.raises(asyncio.CancelledError) as cancelled:
+            await task
+        async with client.lock("a", wait=60):
+            pass
+        del cancelled  # it refers to the lock, as whoever keeps it does
+
+
 CONTENDER = """
     import random, sys, time
 

@@ -11,7 +11,7 @@ mod schedules;
 mod topic;
 
 pub(crate) use client::AsyncClient;
-pub(crate) use future::{start, start_reserve};
+pub(crate) use future::{ready, start, start_reserve};
 pub(crate) use job::{AsyncJob, start_lock_of};
 pub(crate) use message::AsyncMessage;
 pub(crate) use queue::AsyncQueue;

@@ -147,6 +147,8 @@ impl PullEngine {
     fn close_async<'py>(&self, py: Python<'py>, within: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
         let within = within.map(|within| convert::duration("within", within)).transpose()?;
         let consumer = Arc::clone(&self.consumer);
+        // Now: a task that is cancelled before the first poll stops it as well.
+        consumer.stop_within(within);
         let close = async move { consumer.close_async(within).await };
         start(py, close, |py, report| Ok(Py::new(py, WorkerReport::from(report))?.into_any()))
     }

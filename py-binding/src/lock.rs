@@ -1,13 +1,11 @@
 //! `duly.Lock` and `duly.aio.Lock`.
 
-use std::sync::Arc;
-
 use duly::{LockOptions, LockTaken, blocking};
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-use crate::aio::start;
+use crate::aio::{ready, start};
 use crate::convert;
 use crate::error::{Failure, OrRaise as _};
 use crate::waiting::wait;
@@ -78,12 +76,12 @@ impl Lock {
 /// The asyncio version of `Lock`.
 #[pyclass(frozen, module = "duly._core")]
 pub(crate) struct AsyncLock {
-    lock: Arc<duly::Lock>,
+    lock: duly::Lock,
 }
 
 impl AsyncLock {
     pub(crate) fn new(lock: duly::Lock) -> Self {
-        Self { lock: Arc::new(lock) }
+        Self { lock }
     }
 }
 
@@ -115,16 +113,14 @@ impl AsyncLock {
 
     /// Release it, and wake one who waits for it; return whether it was held until now.
     fn release<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let lock = Arc::clone(&self.lock);
-        start(py, async move { lock.release().await }, |py, held| {
-            Ok(held.into_pyobject(py)?.to_owned().into_any().unbind())
-        })
+        start(py, self.lock.release(), |py, held| Ok(held.into_pyobject(py)?.to_owned().into_any().unbind()))
     }
 
     fn __aenter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
-        let (py, lock) = (slf.py(), Arc::clone(&slf.get().lock));
+        let (py, entered) = (slf.py(), slf.get().lock.enter());
         let slf = slf.unbind().into_any();
-        start(py, async move { lock.enter() }, move |_, ()| Ok(slf))
+        // Nothing is awaited: a task that is cancelled here would hold it without a block that ends.
+        ready(py, entered, move |_, ()| Ok(slf))
     }
 
     #[pyo3(signature = (raised=None, *_more))]
@@ -134,15 +130,21 @@ impl AsyncLock {
         raised: Option<Bound<'py, PyAny>>,
         _more: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let lock = Arc::clone(&self.lock);
-        let raised = raised.is_some_and(|raised| !raised.is_none());
-        let leave = async move { lock.leave().await.or_else(|error| if raised { Ok(()) } else { Err(error) }) };
+        let (leave, raised) = (self.lock.leave(), raised.is_some_and(|raised| !raised.is_none()));
+        let leave = async move { leave.await.or_else(|error| if raised { Ok(()) } else { Err(error) }) };
         start(py, leave, |py, ()| Ok(py.None()))
     }
 
     fn __repr__(&self) -> String {
         format!("<duly.aio.Lock {:?}, token {}>", self.name(), self.token())
     }
+}
+
+/// Gives up a lock that reached the event loop when who awaited it had been cancelled, in the background: there may be no loop any more.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
+pub(crate) fn _give_up(lock: PyRef<'_, AsyncLock>) {
+    drop(lock.lock.release());
 }
 
 pub(crate) fn lock_options(

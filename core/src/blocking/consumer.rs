@@ -114,6 +114,12 @@ impl Consumer {
         self.consumer.stop();
     }
 
+    /// As [`Self::close`] begins.
+    #[doc(hidden)] // for the skins
+    pub fn stop_within(&self, within: Option<Duration>) {
+        self.consumer.stop_within(within);
+    }
+
     /// Was it stopped, or has it ended by itself?
     pub fn is_stopping(&self) -> bool {
         self.consumer.is_stopping()

@@ -1,5 +1,6 @@
 //! A lock that is held.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,7 @@ impl Lock {
 
     /// Its name.
     pub fn name(&self) -> &str {
-        self.shared.owner.part.name()
+        self.shared.name()
     }
 
     /// The fencing token: greater than that of each earlier holder of this lock. What the lock protects can refuse a smaller one.
@@ -111,16 +112,17 @@ impl Lock {
 
     /// Gives it up, and wakes one who waits for it. Gives whether it was held until now: if not, another one may have had it meanwhile.
     ///
-    /// Errors: those of any call. It is then given up in the background, as it is if this future is dropped.
-    pub async fn release(&self) -> Result<bool, Error> {
-        let shared = &self.shared;
-        if shared.pid != id() || !shared.end(End::Releasing) {
-            return Ok(false);
+    /// Errors: those of any call. It is then given up in the background, as it is if this future is dropped, also before it was polled.
+    pub fn release(&self) -> impl Future<Output = Result<bool, Error>> + Send + use<> {
+        // From here on, and not from the first poll: a task that is cancelled before never polls.
+        let is_ours = self.shared.pid == id() && self.shared.end(End::Releasing);
+        let releasing = is_ours.then(|| HandedOver(Arc::clone(&self.shared)));
+        async move {
+            let Some(HandedOver(shared)) = &releasing else { return Ok(false) };
+            let given_up = shared.owner.give_up().await.map_err(|error| of_lock(error, shared.name()))?;
+            shared.conclude(End::Released);
+            Ok(given_up)
         }
-        let _handed_over = HandedOver(shared);
-        let given_up = shared.owner.give_up().await.map_err(|error| of_lock(error, self.name()))?;
-        shared.conclude(End::Released);
-        Ok(given_up)
     }
 
     /// Begins a block that it protects.
@@ -139,22 +141,24 @@ impl Lock {
     ///
     /// Errors: `LeaseLost` if it was lost before, and was not released in the block.
     #[doc(hidden)] // for the skins
-    pub async fn leave(&self) -> Result<(), Error> {
-        if self.shared.pid != id() || matches!(self.shared.lock().end, Some(End::Released | End::Releasing)) {
-            return Ok(());
-        }
-        let was_held = self.is_held();
-        match self.release().await {
-            Ok(true) => Ok(()),
-            Err(_) if was_held => Ok(()),
-            Ok(false) | Err(_) => Err(of_lock(
-                Error::new(
-                    ErrorKind::LeaseLost,
-                    "it was lost before the block ended, and another one may have held it meanwhile: check what the block has \
-                     done, or use a longer ttl",
-                ),
-                self.name(),
-            )),
+    pub fn leave(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let is_over = self.shared.pid != id() || matches!(self.shared.lock().end, Some(End::Released | End::Releasing));
+        let (shared, was_held) = (Arc::clone(&self.shared), self.is_held());
+        let release = (!is_over).then(|| self.release());
+        async move {
+            let Some(release) = release else { return Ok(()) };
+            match release.await {
+                Ok(true) => Ok(()),
+                Err(_) if was_held => Ok(()),
+                Ok(false) | Err(_) => Err(of_lock(
+                    Error::new(
+                        ErrorKind::LeaseLost,
+                        "it was lost before the block ended, and another one may have held it meanwhile: check what the block has \
+                         done, or use a longer ttl",
+                    ),
+                    shared.name(),
+                )),
+            }
         }
     }
 }
@@ -177,15 +181,19 @@ impl Drop for Lock {
 }
 
 /// A release that ends without an answer goes on in the background.
-struct HandedOver<'a>(&'a LockShared);
+struct HandedOver(Arc<LockShared>);
 
-impl Drop for HandedOver<'_> {
+impl Drop for HandedOver {
     fn drop(&mut self) {
         self.0.conclude(End::Dropped);
     }
 }
 
 impl LockShared {
+    fn name(&self) -> &str {
+        self.owner.part.name()
+    }
+
     /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

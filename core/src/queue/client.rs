@@ -161,13 +161,19 @@ impl Client {
 
     /// Closes the connections of this client, its clones and its queues. Calls that are under way end first; later ones are
     /// refused. Workers have connections of their own, and an embedded server is left when all of these are dropped.
-    pub async fn close(&self) {
+    pub fn close(&self) -> impl Future<Output = ()> + Send + use<> {
+        // Now, and not with the first poll: a task that is cancelled before never polls.
         self.shared.is_closed.store(true, Ordering::Relaxed);
-        let Some(backend) = self.shared.backend.get() else { return };
-        backend.connection.close();
-        // The runtime drops the tasks of the connections, and with them their sockets, when it has its next turns.
-        for _ in 0..TURNS {
-            tokio::task::yield_now().await;
+        let backend = self.shared.backend.get();
+        if let Some(backend) = backend {
+            backend.connection.close();
+        }
+        let turns = if backend.is_some() { TURNS } else { 0 };
+        async move {
+            // The runtime drops the tasks of the connections, and with them their sockets, when it has its next turns.
+            for _ in 0..turns {
+                tokio::task::yield_now().await;
+            }
         }
     }
 

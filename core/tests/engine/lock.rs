@@ -38,6 +38,16 @@ fn hold_dead(server: &Server, ms: u64) {
 }
 
 #[tokio::test]
+async fn a_release_that_is_dropped_before_it_was_polled_gives_it_up() {
+    let server = Server::start();
+    let lock = server.client().lock("a", &LockOptions::new().ttl(Duration::from_secs(600))).await.unwrap();
+    drop(lock.release());
+    assert!(!lock.is_held());
+    let next = server.client().lock("a", &LockOptions::new().wait(Duration::from_secs(60))).await.unwrap();
+    assert!(next.release().await.unwrap() && !lock.release().await.unwrap());
+}
+
+#[tokio::test]
 async fn one_holds_it_and_its_successor_has_a_greater_token() {
     let server = Server::start();
     let (first, second) = (server.client(), server.client());

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from duly._core import _give_back
+from duly._core import _give_back, _give_up
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -66,7 +66,19 @@ class ReserveCall(Call["AsyncJob | list[AsyncJob] | None"]):
 
 
 class LockCall(Call["AsyncLock"]):
-    """The answer of `duly.aio.Client.lock`: await it, or use it in `async with`, which releases the lock at its end."""
+    """The answer of `duly.aio.Client.lock`: await it, or use it in `async with`, which releases the lock at its end.
+
+    A lock that is there when who awaits it is cancelled is released: nobody has it.
+    """
+
+    def __await__(self) -> Generator[Any, None, AsyncLock]:
+        """Wait for the lock."""
+        try:
+            return (yield from super().__await__())
+        except BaseException:
+            if self.done() and not self.cancelled() and self.exception() is None:
+                _give_up(self.result())
+            raise
 
     async def __aenter__(self) -> AsyncLock:
         """Wait for the lock.
@@ -75,12 +87,7 @@ class LockCall(Call["AsyncLock"]):
             LeaseLostError: it was released or lost before.
 
         """
-        try:
-            return await (await self).__aenter__()
-        except BaseException:
-            if self.done() and not self.cancelled() and self.exception() is None:
-                self.result().release()  # in the background: it came when the task was cancelled
-            raise
+        return await (await self).__aenter__()
 
     async def __aexit__(self, *raised: Any) -> None:
         """Release it.

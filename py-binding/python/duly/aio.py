@@ -3,7 +3,7 @@
 A call starts at once, on a thread of the engine, and returns a `Call`: an `asyncio.Future` that `create_task` and a
 `TaskGroup` also take. `asyncio.wait` refuses it, as it refuses coroutines: give it tasks of `create_task`. Cancelling
 it drops the call; what was already sent may still be executed. Jobs that a cancelled reserve had leased are given back
-at once, without counting a failure.
+at once, without counting a failure; a lock whose call or release is cancelled is released.
 
 `Consumer` gives jobs to programs that run them as tasks of their own loop.
 

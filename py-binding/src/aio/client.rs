@@ -14,7 +14,7 @@ use pyo3::types::PyTuple;
 
 use self::AsyncClient as Client; // for the methods
 use self::AsyncClosing as AtTheEnd;
-use super::future::{start, start_lock};
+use super::future::{ready, start, start_lock, start_reserve};
 use super::job::AsyncJob;
 use super::message::AsyncMessage as Message;
 use super::queue::AsyncQueue as Queue;
@@ -49,10 +49,10 @@ impl AsyncClient {
     }
 
     fn close_all(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let client = self.client.mark_closed();
+        let closing = self.client.mark_closed().map(|client| client.close());
         let close = async move {
-            if let Some(client) = client {
-                client.close().await;
+            if let Some(closing) = closing {
+                closing.await;
             }
             Ok(())
         };
@@ -74,7 +74,7 @@ impl AsyncClient {
             by_name.insert(queue.name().to_owned(), Py::new(py, Queue::new(queue))?);
         }
         let reserve = async move { client.reserve_from(&weights, selection, &options).await.map(Reserved::new) };
-        let call = start(py, reserve, move |py, reserved| {
+        let call = start_reserve(py, reserve, move |py, reserved| {
             let mut jobs = Vec::new();
             for job in reserved.claim() {
                 if let Some(queue) = by_name.get(job.queue().name()) {
@@ -96,7 +96,7 @@ impl AsyncClosing {
     fn __aenter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         let py = slf.py();
         let closing = slf.unbind().into_any();
-        start(py, async { Ok(()) }, move |_, ()| Ok(closing))
+        ready(py, Ok(()), move |_, ()| Ok(closing))
     }
 
     #[pyo3(signature = (*_raised))]
