@@ -101,6 +101,24 @@ async def awaited(call: Call, twin: duly.aio.Client) -> None:
         await outcome
 
 
+class Boastful(list[object]):
+    """A list that says it has more than there is memory for."""
+
+    def __len__(self) -> int:
+        return 1 << 62
+
+
+def test_a_length_that_is_not_true_ends_no_process(queue: duly.Queue) -> None:
+    assert str(duly.RetryPolicy.list(Boastful([1, 2]))) == str(duly.RetryPolicy.list([1, 2]))  # type: ignore[arg-type]
+    queue.push(1)
+    assert queue.ack_many(Boastful([queue.reserve()])) == [True]  # type: ignore[arg-type]
+    for wrong in ("12", 5, None, Boastful(["a"])):
+        with pytest.raises((TypeError, duly.InvalidArgumentError), match="delays must be "):
+            duly.RetryPolicy.list(wrong)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="jobs must be a list of reserved jobs"):
+            queue.ack_many(wrong)  # type: ignore[arg-type]
+
+
 def test_a_policy_is_asked_with_numbers_in_range() -> None:
     policy = duly.RetryPolicy.fixed(1)
     for call in (

@@ -20,7 +20,7 @@ use std::ops::RangeInclusive;
 
 use duly::{Durability, Error};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyInt, PyString};
+use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PySequence, PyString};
 
 use crate::error::invalid;
 
@@ -45,6 +45,13 @@ pub(crate) fn whole<T: TryFrom<u64>>(
     within
         .and_then(|number| T::try_from(number).ok())
         .ok_or_else(|| invalid(format!("{what} must be a whole number from {} to {}", range.start(), range.end())))
+}
+
+/// What is in a list, a tuple or another sequence; nothing if it is none, or a text. Its length is not asked: a class may say any, and
+/// memory for it would end the process.
+pub(crate) fn items<'py>(given: &Bound<'py, PyAny>) -> Option<Bound<'py, PyIterator>> {
+    let is_several = given.cast::<PySequence>().is_ok() && !given.is_instance_of::<PyString>();
+    is_several.then(|| given.try_iter().ok()).flatten()
 }
 
 /// Headers: a dict of strings.

@@ -116,7 +116,9 @@ pub(crate) fn texts(given: &Bound<'_, PyTuple>) -> PyResult<Vec<String>> {
 
 /// A sequence of jobs that were reserved.
 pub(crate) fn reserved_jobs<'py>(given: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, ReservedJob>>> {
-    given.extract().map_err(|_| convert::of_wrong_type("jobs", "a list of reserved jobs", given))
+    let wrong = || convert::of_wrong_type("jobs", "a list of reserved jobs", given);
+    let jobs = convert::items(given).ok_or_else(wrong)?;
+    jobs.map(|job| job?.cast_into().map_err(|_| wrong())).collect()
 }
 
 pub(crate) fn parse_state(state: &str) -> Result<State, Failure> {

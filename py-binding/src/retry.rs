@@ -61,9 +61,9 @@ impl RetryPolicy {
     /// Wait as the list says (1 to 100 entries); the last one repeats.
     #[staticmethod]
     fn list(delays: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let given: Vec<Bound<'_, PyAny>> =
-            delays.extract().map_err(|_| convert::of_wrong_type("delays", "a list of waits", delays))?;
-        let delays: Result<Vec<Millis>, Failure> = given.iter().map(|delay| convert::span("delays", delay)).collect();
+        let given =
+            convert::items(delays).ok_or_else(|| convert::of_wrong_type("delays", "a list of waits", delays))?;
+        let delays: Result<Vec<Millis>, Failure> = given.map(|delay| convert::span("delays", &delay?)).collect();
         Ok(Self::checked(duly::RetryPolicy::List { delays: delays? })?)
     }
 
