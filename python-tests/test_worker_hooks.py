@@ -305,6 +305,50 @@ def test_what_a_handler_says_is_told_when_it_has_ended(client: duly.Client, queu
     assert [view.error for view in queue.peek("delayed")] == ["by hand"]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_handler_raises_behind_its_word_is_told_as_such(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture, is_async: bool
+) -> None:
+    heard: list[tuple[str | None, str]] = []
+
+    class Hook(duly.Middleware):
+        def on_failed(self, job: duly.Job, error: str) -> None:
+            heard.append((job.name, error))
+
+    def say(job: duly.Job) -> None:
+        if job.name == "release":
+            job.release(after=100)
+        elif job.name == "retry":
+            job.fail("by hand", retry_after=100)
+        else:
+            job.fail("by hand", final=True)
+        if job.name != "returns":
+            raise ValueError("later")
+
+    async def say_async(job: duly.Job) -> None:
+        say(job)
+
+    worker = duly.Worker(client, ["q"], middleware=[Hook()], concurrency=4)
+    for name in ("release", "retry", "fail", "returns"):
+        worker.on(name, say_async if is_async else say)
+        queue.push(1, name=name, id=name)
+    with caplog.at_level("INFO", "duly.worker"), running(worker):
+        until(lambda: len(heard) == 2, "the hook is not called")
+        until(lambda: queue.counts().delayed == 2, "they are not settled")
+    assert sorted(heard) == [("fail", "by hand"), ("returns", "by hand")]
+    raised = "was settled, and then its handler raised: ValueError"
+    for name, said in (
+        ("release", "was released by its handler; it runs again in 100 s"),
+        ("retry", "failed; it runs again in 100 s: its handler said so"),
+        ("fail", "failed for good: its handler said so"),
+        ("returns", "failed for good: "),
+    ):
+        lines = [record.getMessage() for record in caplog.records if getattr(record, "job_name", None) == name]
+        (line,) = [line for line in lines if raised not in line]
+        assert line.startswith(f"job {name} ({name}, attempt 1) of queue q {said}")
+        assert len(lines) == (1 if name == "returns" else 2)
+
+
 def test_what_the_engine_tells_of_a_job_has_the_same_fields(
     client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,11 +17,21 @@ use Duly\Exception\LeaseLostException;
  */
 final class Runs
 {
+    /** So long a last failure is known that is in the log; later it may be another one of the same job. */
+    private const LOGGED_S = 60.0;
+    private const MOST_LOGGED = 1000;
+
     public readonly Run $run;
     public readonly Hooks $hooks;
     /** Whether an exception may be thrown in what runs. */
     private bool $interruptible = false;
     private ?WorkerEngine $engine = null;
+    /**
+     * Last failures that are in the log, and whose hooks are called later, here or by another worker; and since when.
+     *
+     * @var array<string, float>
+     */
+    private array $logged = [];
 
     /** @param ?callable $report */
     public function __construct(
@@ -159,6 +169,25 @@ final class Runs
         if ($outcome !== 'ack') {
             $this->hooks->logOutcome($outcome, $after, $outcome === 'release' ? '' : 'its handler said so', $job);
         }
+        if ($outcome === 'failed' && $after === null) {
+            if (count($this->logged) >= self::MOST_LOGGED) {
+                $this->logged = [];
+            }
+            $this->logged["{$job->queue->name} {$job->id} {$job->attempt}"] = hrtime(true) / 1e9;
+        }
+    }
+
+    /**
+     * Gives whether the log has this last failure, because it was a run of this worker that said so. Once.
+     *
+     * @param array<string, mixed> $event
+     */
+    private function hasLogged(array $event): bool
+    {
+        $key = implode(' ', [$event['queue'] ?? '', $event['id'] ?? '', $event['attempt'] ?? '']);
+        $loggedAt = $this->logged[$key] ?? null;
+        unset($this->logged[$key]);
+        return $loggedAt !== null && hrtime(true) / 1e9 - $loggedAt < self::LOGGED_S;
     }
 
     /** Notes what becomes of a job whose run threw; gives whether the worker may go on. */
@@ -329,7 +358,9 @@ final class Runs
             if ($job instanceof Job && !$engine->mayCallHooks($job)) {
                 continue; // another worker reports it
             }
-            $this->hooks->logEvent($event);
+            if (!$job instanceof Job || !$this->hasLogged($event)) {
+                $this->hooks->logEvent($event);
+            }
             if ($job instanceof Job) {
                 $this->run->failedElsewhere = $job;
                 $error = new JobFailedException((string) ($event['error'] ?? ''));

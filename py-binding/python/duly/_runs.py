@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from duly._core import Executor, Job
+    from duly._core import Executor, Job, WorkerEvent
     from duly.middleware import Hook, Middleware
 
 log = logging.getLogger("duly.worker")
@@ -36,6 +36,9 @@ running: ContextVar[Job] = ContextVar("duly_job")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 PAUSE_S = 0.2
 """Before a thread or the event loop goes on after an error that no handler raised: it may come again at once."""
+_LOGGED_S = 60.0
+"""So long a last failure is known that is in the log; later it may be another one of the same job."""
+_MOST_LOGGED = 1000
 PLAIN = frozenset({dict, list, str, int, float, bool, tuple, type(None)})
 """Types of results that are no coroutine and no generator; of others that is looked at."""
 
@@ -183,6 +186,8 @@ class Runs:
         self._on_failed = overridden(middleware, "on_failed")[::-1]
         # A child that a handler forked, and that comes back from it, calls no hook: the run is the parent's.
         self._pid = os.getpid()
+        # Last failures that are in the log, whose hooks are called later, here or by another worker; and since when.
+        self._logged: dict[tuple[str | None, str | None, int | None], float] = {}
         # A program that has not imported it has no spans.
         self._traced = "opentelemetry.trace" in sys.modules
 
@@ -221,8 +226,11 @@ class Runs:
         if self._after and not self.is_forked and (not job.settled or job.acked):
             self._call(self._after, job)
 
-    def failed(self, job: Job, raised: BaseException) -> Ending:
-        """Note what becomes of a job whose run raised; give what `settle` needs of it, whatever the hooks do."""
+    def failed(self, job: Job, raised: BaseException) -> Ending | None:
+        """Note what becomes of a job whose run raised; give what `settle` needs of it, whatever the hooks do.
+
+        None if its handler had settled it before: what it said then is what became of it.
+        """
         if self.is_forked:
             return Ending()
         try:
@@ -244,12 +252,12 @@ class Runs:
         if not job.settled:
             job.fail(why)
 
-    def _failed(self, job: Job, raised: BaseException) -> Ending:
+    def _failed(self, job: Job, raised: BaseException) -> Ending | None:
         heard = False
         if job.settled:
             what = "job %s (%s, attempt %d) of queue %s was settled, and then its handler raised: %s"
             self._log_error(what, job, raised)
-            return Ending(self._why(raised))
+            return None
         try:
             if isinstance(raised, Release):
                 refused = _release(job, raised)
@@ -369,6 +377,15 @@ class Runs:
             said += ": %s"
             who.append(why)
         log_safely(_LEVELS[level], said, *who, fields=about(job))
+        if what == "failed" and (ending is None or not ending.heard):
+            if len(self._logged) >= _MOST_LOGGED:
+                self._logged.clear()
+            self._logged[job.queue.name, job.id, job.attempt] = time.monotonic()
+
+    def has_logged(self, event: WorkerEvent) -> bool:
+        """Give whether the log has this last failure, because it was a run of this worker that said so. Once."""
+        logged_at = self._logged.pop((event.queue, event.id, event.attempt), None)
+        return logged_at is not None and time.monotonic() - logged_at < _LOGGED_S
 
     def _call(self, hooks: Sequence[Hook], job: Job, *more: Any) -> None:
         for hook in hooks:

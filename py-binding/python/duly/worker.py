@@ -599,7 +599,8 @@ class _Failures:
                 failed = self._engine.failed(event)
                 if failed is not None:
                     self._calls = event
-                    _log_event(logging.ERROR, "%s", event, event.text)
+                    if not self._runs.has_logged(event):
+                        _log_event(logging.ERROR, "%s", event, event.text)
                     context_of(failed[0]).run(self._runs.failed_for_good, *failed)
                     if self._runs.is_forked:
                         return  # a process that a hook has forked is no worker
