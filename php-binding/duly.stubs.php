@@ -1952,8 +1952,8 @@ namespace Duly {
          * output of the process. Without `--url` it takes `DULY_URL`; it does not read php.ini.
          *
          * SIGINT, SIGTERM and SIGHUP, where the program has a handler, end it: between two calls to the server it
-         * stops, and says how much was done; a question is not answered. Then the handler is called. `web`, `top` and
-         * `bridge` take these signals themselves, and it is not called.
+         * stops, and says how much was done; a question is not answered. Then the handler is called. `web`, `top`,
+         * `bridge` and `bench` take these signals themselves, and it is not called.
          *
          * @param list<string> $arguments what stands behind the name of the program
          *

@@ -2,11 +2,12 @@
 
 use std::cell::{Cell, UnsafeCell};
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use duly::{Error, ErrorKind};
 use libc::c_int;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::sleep;
 
 use crate::{DONE, INTERRUPTED};
 
@@ -39,25 +40,24 @@ impl End {
         }
     }
 
-    fn kind(self) -> SignalKind {
+    const fn number(self) -> c_int {
         match self {
-            Self::Interrupted => SignalKind::interrupt(),
-            Self::Terminated => SignalKind::terminate(),
-            Self::HungUp => SignalKind::hangup(),
+            Self::Interrupted => libc::SIGINT,
+            Self::Terminated => libc::SIGTERM,
+            Self::HungUp => libc::SIGHUP,
         }
     }
 
     /// Gives it to the program, which had set a handler for it, now that the command does not hear of it any more.
     pub(crate) fn pass_on(self) {
-        let Some(handled) = HANDLED.iter().find(|handled| handled.end == self) else { return };
         let locked = Locked::wait();
-        let now = now(handled.number());
+        let now = now(self.number());
         // Other commands have heard of it; and what is ended by it was not to be ended.
-        let is_of_program = now.sa_sigaction != libc::SIG_DFL && !handled.is_ours(&locked, &now);
+        let is_of_program = now.sa_sigaction != libc::SIG_DFL && !is_ours(&now);
         drop(locked);
         if is_of_program {
             // SAFETY: it only sends a signal.
-            unsafe { libc::kill(libc::getpid(), handled.number()) };
+            unsafe { libc::kill(libc::getpid(), self.number()) };
         }
     }
 }
@@ -65,39 +65,59 @@ impl End {
 /// Hears of the signals that end a command until this is dropped. What the language has set for them is not called meanwhile:
 /// PHP's own handlers end the process. One that is ignored stays ignored, as `nohup` has SIGHUP, and some shells have SIGINT of what
 /// runs in the background.
-pub(crate) struct Ends(Vec<Heard>);
+pub(crate) struct Ends {
+    heard: Vec<Heard>,
+    /// Those that came and that the command did not see go to the program.
+    are_passed_on: bool,
+}
 
 impl Ends {
     pub(crate) fn hear() -> Result<Self, Error> {
-        Self::of(|action| action != libc::SIG_IGN)
+        Self::of(|action| action != libc::SIG_IGN, false)
     }
 
     /// Only of those for which the program has a handler, which would be called when the command has ended. The others end the process.
     pub(crate) fn hear_for_program() -> Result<Self, Error> {
-        Self::of(|action| action != libc::SIG_IGN && action != libc::SIG_DFL)
+        Self::of(|action| action != libc::SIG_IGN && action != libc::SIG_DFL, true)
     }
 
-    fn of(wanted: fn(libc::sighandler_t) -> bool) -> Result<Self, Error> {
-        let heard = HANDLED.iter().map(|handled| Heard::of(handled, wanted));
-        let heard = heard.filter_map(Result::transpose).collect::<std::io::Result<_>>();
-        heard.map(Self).map_err(|error| Error::new(ErrorKind::Internal, format!("signals cannot be heard of: {error}")))
+    fn of(wanted: fn(libc::sighandler_t) -> bool, are_passed_on: bool) -> Result<Self, Error> {
+        hear_of_forks()
+            .map_err(|error| Error::new(ErrorKind::Internal, format!("signals cannot be heard of: {error}")))?;
+        let heard = HANDLED.iter().filter_map(|handled| handled.begin(&Locked::wait(), wanted)).collect();
+        Ok(Self { heard, are_passed_on })
     }
 
     /// Ready at the first of them.
     pub(crate) async fn come(&mut self) -> End {
-        let come = self.0.iter_mut().map(|heard| {
-            Box::pin(async move {
-                heard.signal.recv().await;
-                heard.handled.end
-            })
-        });
-        let come: Vec<_> = come.collect();
-        if come.is_empty() {
-            return pending().await;
+        loop {
+            if let Some(heard) = self.heard.iter_mut().find(|heard| heard.has_come()) {
+                heard.seen = heard.handled.came.load(Ordering::Acquire);
+                return heard.handled.end;
+            }
+            if self.heard.is_empty() {
+                return pending().await;
+            }
+            sleep(LOOK).await;
         }
-        futures_util::future::select_all(come).await.0
     }
 }
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        for heard in &self.heard {
+            heard.handled.end(&Locked::wait());
+            // What comes from here on, the program hears of itself.
+            if self.are_passed_on && heard.has_come() {
+                heard.handled.end.pass_on();
+            }
+        }
+    }
+}
+
+/// How often a command looks whether one came. A handler can do next to nothing, and the pipe with which it could wake a runtime would belong
+/// to all processes that were forked from this one: each would take what was written for another.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// One signal in this process, whose commands may overlap.
 ///
@@ -105,34 +125,30 @@ impl Ends {
 /// was going on in other threads. So there is no mutex, which could be locked there for ever.
 struct Handled {
     end: End,
+    /// How often it came.
+    came: AtomicUsize,
     /// How many commands hear of it.
     commands: AtomicUsize,
-    /// When a forked process sets `before` again.
-    restored: AtomicU8,
-    actions: UnsafeCell<Actions>,
-}
-
-struct Actions {
-    /// Tokio has set its handler, which it does once.
-    is_known: bool,
-    /// That handler. Nothing if others in this process use tokio's: then nothing is to be set.
-    ours: Option<libc::sigaction>,
+    /// `before` is whole. Perhaps somebody has set another one since.
+    is_kept: AtomicBool,
     /// What was set before, and is again when the last command has ended.
-    before: libc::sigaction,
+    before: UnsafeCell<libc::sigaction>,
 }
 
-/// Nothing of ours is set.
-const NEVER: u8 = 0;
-/// It is just being set.
-const ALWAYS: u8 = 1;
-/// It was set, and perhaps somebody has set another one since.
-const IF_OURS: u8 = 2;
-
-// SAFETY: the actions are read and written only under the lock, or in a process that has one thread yet.
+// SAFETY: `before` is read and written only under the lock, or in a process that has one thread yet.
 unsafe impl Sync for Handled {}
 
 static HANDLED: [Handled; 3] =
     [Handled::new(End::Interrupted), Handled::new(End::Terminated), Handled::new(End::HungUp)];
+
+/// The handler.
+extern "C" fn note(number: c_int) {
+    for handled in &HANDLED {
+        if handled.end.number() == number {
+            handled.came.fetch_add(1, Ordering::Release);
+        }
+    }
+}
 
 /// The lock of them all. It is held for a few calls of the system.
 static LOCK: AtomicBool = AtomicBool::new(false);
@@ -156,97 +172,66 @@ impl Drop for Locked {
 
 /// A signal that a command hears of.
 struct Heard {
-    signal: Signal,
     handled: &'static Handled,
+    /// How often it had come when the command looked.
+    seen: usize,
 }
 
 impl Heard {
-    /// Nothing if its action is not the wanted one.
-    fn of(handled: &'static Handled, wanted: fn(libc::sighandler_t) -> bool) -> std::io::Result<Option<Self>> {
-        let locked = Locked::wait();
-        hear_of_forks()?;
-        let current = now(handled.number());
-        if !wanted(current.sa_sigaction) {
-            return Ok(None);
-        }
-        let signal = if handled.actions(&locked).is_known {
-            signal(handled.end.kind())
-        } else {
-            handled.first(current, &locked)
-        }?;
-        handled.begin(&locked);
-        Ok(Some(Self { signal, handled }))
-    }
-}
-
-impl Drop for Heard {
-    fn drop(&mut self) {
-        self.handled.end(&Locked::wait());
+    fn has_come(&self) -> bool {
+        self.handled.came.load(Ordering::Acquire) != self.seen
     }
 }
 
 impl Handled {
     const fn new(end: End) -> Self {
-        let actions = UnsafeCell::new(Actions { is_known: false, ours: None, before: DEFAULT });
-        Self { end, commands: AtomicUsize::new(0), restored: AtomicU8::new(NEVER), actions }
+        let (came, commands) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { end, came, commands, is_kept: AtomicBool::new(false), before: UnsafeCell::new(DEFAULT) }
     }
 
-    fn number(&self) -> c_int {
-        self.end.kind().as_raw_value()
-    }
-
-    #[expect(clippy::mut_from_ref, reason = "whoever has the lock is the only one")]
-    fn actions<'a>(&'a self, _: &'a Locked) -> &'a mut Actions {
-        // SAFETY: only one thread has the lock, and none keeps what this gives while it asks again.
-        unsafe { &mut *self.actions.get() }
-    }
-
-    fn is_ours(&self, locked: &Locked, action: &libc::sigaction) -> bool {
-        self.actions(locked).ours.is_some_and(|ours| ours.sa_sigaction == action.sa_sigaction)
-    }
-
-    /// The first time in this process.
-    fn first(&self, before: libc::sigaction, locked: &Locked) -> std::io::Result<Signal> {
-        self.actions(locked).before = before;
-        self.restored.store(ALWAYS, Ordering::Release);
-        // Tokio's handler calls the one that was there before it: there is to be none.
-        set(self.number(), &DEFAULT);
-        let signal = signal(self.end.kind());
-        let handler = now(self.number());
-        // Others in this process have let tokio set it, and what was there before calls it.
-        let is_set_before = handler.sa_sigaction == libc::SIG_DFL;
-        if signal.is_ok() {
-            let actions = self.actions(locked);
-            (actions.is_known, actions.ours) = (true, (!is_set_before).then_some(handler));
+    /// Another command hears of it, beside those that do; nothing if its action is not the wanted one.
+    fn begin(&'static self, _: &Locked, wanted: fn(libc::sighandler_t) -> bool) -> Option<Heard> {
+        let current = now(self.end.number());
+        if !wanted(current.sa_sigaction) {
+            return None;
         }
-        // Until `begin` sets it.
-        set(self.number(), &before);
-        self.restored.store(NEVER, Ordering::Release);
-        signal
-    }
-
-    /// Another command hears of it, beside those that do.
-    fn begin(&self, locked: &Locked) {
+        let seen = self.came.load(Ordering::Acquire);
         self.commands.fetch_add(1, Ordering::Relaxed);
-        let current = now(self.number());
-        let Some(ours) = self.actions(locked).ours.filter(|ours| ours.sa_sigaction != current.sa_sigaction) else {
-            return;
-        };
-        self.restored.store(NEVER, Ordering::Release);
-        self.actions(locked).before = current;
-        self.restored.store(IF_OURS, Ordering::Release);
-        set(self.number(), &ours);
+        if !is_ours(&current) {
+            self.is_kept.store(false, Ordering::Release);
+            // SAFETY: only one thread has the lock, and a forked process does not read what is not kept.
+            unsafe { *self.before.get() = current };
+            self.is_kept.store(true, Ordering::Release);
+            set(self.end.number(), &ours());
+        }
+        Some(Heard { handled: self, seen })
     }
 
-    fn end(&self, locked: &Locked) {
+    fn end(&self, _: &Locked) {
         // A process that was forked by what a command has called counts from 0.
         let was = self.commands.load(Ordering::Relaxed);
         self.commands.store(was.saturating_sub(1), Ordering::Relaxed);
-        // Somebody else may have set another one meanwhile, such as a worker.
-        if was == 1 && self.is_ours(locked, &now(self.number())) {
-            set(self.number(), &self.actions(locked).before);
+        if was == 1 {
+            self.restore();
         }
     }
+
+    /// Unless somebody else has set another one meanwhile, such as a worker. By who has the lock, or is the only thread.
+    fn restore(&self) {
+        if is_ours(&now(self.end.number())) {
+            // SAFETY: nobody writes it meanwhile.
+            set(self.end.number(), unsafe { &*self.before.get() });
+        }
+    }
+}
+
+fn ours() -> libc::sigaction {
+    let handler: extern "C" fn(c_int) = note;
+    libc::sigaction { sa_sigaction: handler as libc::sighandler_t, sa_flags: libc::SA_RESTART, ..DEFAULT }
+}
+
+fn is_ours(action: &libc::sigaction) -> bool {
+    action.sa_sigaction == ours().sa_sigaction
 }
 
 thread_local! {
@@ -279,7 +264,7 @@ extern "C" fn forks() {
     // SAFETY: both live until the calls return.
     unsafe {
         for handled in &HANDLED {
-            libc::sigaddset(&raw mut signals, handled.number());
+            libc::sigaddset(&raw mut signals, handled.end.number());
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, &raw mut blocked);
     }
@@ -296,15 +281,8 @@ extern "C" fn has_forked() {
 extern "C" fn forked() {
     for handled in &HANDLED {
         handled.commands.store(0, Ordering::Relaxed);
-        // SAFETY: there is no other thread, and what is not whole yet is not read in the state that `restored` says.
-        let actions = unsafe { &*handled.actions.get() };
-        let is_to_be_set = match handled.restored.swap(NEVER, Ordering::Acquire) {
-            NEVER => false,
-            ALWAYS => true,
-            _ => actions.ours.is_some_and(|ours| ours.sa_sigaction == now(handled.number()).sa_sigaction),
-        };
-        if is_to_be_set {
-            set(handled.number(), &actions.before);
+        if handled.is_kept.swap(false, Ordering::Acquire) {
+            handled.restore();
         }
     }
     LOCK.store(false, Ordering::Release);

@@ -4,7 +4,7 @@
 --          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again while jobs move.
 --          Where to go on in a ready list is `<level>;<entries that are left at its head>-<jobs that came back so far>;<id behind them>`.
 -- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on;
---          if jobs were taken it looks for that place among at most 1,000 entries.
+--          if jobs were taken it looks for that place among at most 2,000 entries.
 --- include: job/routing, job/delayed_member, job/state_of
 local reply = { 0, 0, 0, '' }
 local looked, passed, left, bytes = 0, 0, limit, 0
@@ -117,10 +117,14 @@ local function before_now(list, length, level, before, came_back, last)
   if most == 0 or redis.call('LINDEX', list, most) == last then return most end
   -- with `if false then`: pages never end beside workers that take as many jobs as one has, and give them back
   if redis.call('HEXISTS', stale, level .. ':' .. last) == 0 then
-    local from = math.max(0, most - 1000)
-    local entries = redis.call('LRANGE', list, from, most - 1)
-    for k = #entries, 1, -1 do
-      if entries[k] == last then return from + k - 1 end
+    -- Many of those that have come back are delayed, or are in other lists.
+    -- with `{ most }` for `{ most, math.min(before + 1, length) }`: pages never end beside workers that release many jobs with a delay
+    for _, behind in ipairs({ most, math.min(before + 1, length) }) do
+      local from = math.max(0, behind - 1000)
+      local entries = redis.call('LRANGE', list, from, behind - 1)
+      for k = #entries, 1, -1 do
+        if entries[k] == last then return from + k - 1 end
+      end
     end
   end
   return most

@@ -412,6 +412,24 @@ async fn pages_of_ready_jobs_end_beside_workers_that_give_back_what_they_take() 
     assert!(missed.is_empty(), "{missed:?}");
 }
 
+/// Those are counted as come back, and are in no list.
+#[tokio::test]
+async fn pages_of_ready_jobs_get_on_beside_workers_that_release_with_a_delay() {
+    let server = Server::start();
+    let queue = queue_of(&server, "orders");
+    queue.push_many((0..5000).map(replaced), |_| ()).await.unwrap();
+    let mut pages = 0;
+    let found = keys_of_pages(&queue, 500, async |page_number| {
+        pages = page_number + 1;
+        let jobs = if page_number < 3 { reserved(&queue, 900).await } else { Vec::new() };
+        let later = jobs.iter().map(|job| job.release(Duration::from_secs(3600)));
+        futures_util::future::try_join_all(later).await.unwrap();
+    });
+    let found = found.await;
+    // As many as are left, and not all of the list again and again.
+    assert_eq!((found.len(), pages), (2300, 4));
+}
+
 /// An audit reads a list from its end: what leaves it there is no more than what comes.
 #[tokio::test]
 async fn where_one_job_replaces_two_a_ready_list_is_not_shorter() {

@@ -399,22 +399,21 @@ impl Part {
     /// At most so many jobs that had failed by then.
     async fn requeue_some(&self, most: u64, by: i64, done: &Done) -> Result<(), Error> {
         let mut left = usize::try_from(most).unwrap_or(usize::MAX);
-        // Where the page before ended, and the jobs of that moment that were tried: they may still be there.
+        // Where the page before ended, and the jobs of that moment that were tried and stay there.
         let (mut from, mut tried) = (i64::MIN, HashSet::new());
         while left > 0 {
             let page = self.failed_page(from, by, left.min(ROUND) + tried.len()).await?;
-            let Some(&(_, last)) = page.last() else { break };
-            let new: Vec<_> = page.into_iter().filter(|(id, _)| !tried.contains(id)).collect();
-            if new.is_empty() {
-                break;
-            }
-            left = left.saturating_sub(new.len());
-            self.requeue(&new.iter().map(|(id, _)| id).collect::<Vec<_>>(), done).await?;
+            let new = page.into_iter().filter(|(id, _)| !tried.contains(id));
+            let new: Vec<_> = new.take(left.min(ROUND)).collect();
+            let Some(&(_, last)) = new.last() else { break };
+            left -= new.len();
+            let outcomes = self.requeue(&new.iter().map(|(id, _)| id).collect::<Vec<_>>(), done).await?;
             if last > from {
                 tried.clear();
                 from = last;
             }
-            tried.extend(new.into_iter().filter(|&(_, at)| at == last).map(|(id, _)| id));
+            let stayed = new.into_iter().zip(outcomes).filter(|(_, outcome)| *outcome != Requeued::Ready);
+            tried.extend(stayed.map(|(job, _)| job).filter(|&(_, at)| at == last).map(|(id, _)| id));
         }
         Ok(())
     }

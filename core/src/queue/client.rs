@@ -144,7 +144,8 @@ impl Client {
                 max_data_bytes: shared.max_data_bytes,
                 durability: Durability::None,
                 listener,
-                stop: shared.stop.clone(),
+                // What ends a command's calls ends none of a worker, nor those that give up its locks.
+                stop: None,
             }),
         })
     }

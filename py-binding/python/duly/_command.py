@@ -14,7 +14,7 @@ def command(arguments: Sequence[str]) -> int:
 
     Ctrl-C, and SIGTERM or SIGHUP where the program has a handler, end it: between two calls to the server it stops, and
     says how much was done; a question is not answered. Then Python gets the signal, so that Ctrl-C raises
-    KeyboardInterrupt. `web`, `top` and `bridge` take these signals themselves, and Python does not get them.
+    KeyboardInterrupt. `web`, `top`, `bridge` and `bench` take these signals themselves, and Python does not get them.
 
     Args:
         arguments: such as `["counts", "orders"]`, or `["bridge", "--help"]`.
