@@ -215,7 +215,7 @@ final class ReentryTest extends ServerTestCase
                 $client->queue("q")->pushMany($jobs);
                 say("not reached");
             ');
-            self::assertSame(255, $program->end(), $what);
+            self::assertSame(255, $program->end(60), $what);
             self::assertStringContainsString('Fatal error: the end', $program->said(), $what);
             self::assertStringEndsWith("alive\n", $program->said(), $what);
             self::assertSame(0, $this->queue->counts()->ready, $what);

@@ -26,7 +26,7 @@ import redis
 from support import Server, say, until
 
 SEED = int(os.environ.get("DULY_KILL_SEED", "24301"))
-KILLS = int(os.environ.get("DULY_BRIDGE_KILLS", "8"))
+KILLS = int(os.environ.get("DULY_BRIDGE_KILLS", "5"))
 MOST_WAITING = 5000
 QUEUES = ("orders", "mail", "bills")
 READY, DELAYED = "redis:queue:ready", "redis:queue:delay"

@@ -70,7 +70,9 @@ steps() {
     beside integration small_ones_and_the_wheel
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' free_threaded
-    beside python_tests plain_php_and_docs think_php laravel_and_messenger
+    needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
+        --ignore=python-tests/test_docs_examples.py --numprocesses "$((3 * DULY_TEST_PROCESSES / 2))" --dist loadgroup
+    beside plain_php_and_docs think_php laravel_and_messenger
     check 'bench: guard of the plain path' python -m bench.guard
 }
 
@@ -82,10 +84,6 @@ small_ones_and_the_wheel() {
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
     tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
     check 'python: the wheel in an empty venv' ./tools/wheel.sh
-}
-python_tests() {
-    needs skins tests 'python: tests' with_ctrl_c pytest python-tests --ignore=python-tests/test_conformance.py \
-        --ignore=python-tests/test_docs_examples.py --numprocesses "$((3 * DULY_TEST_PROCESSES / 2))" --dist loadgroup
 }
 plain_php_and_docs() {
     needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh
