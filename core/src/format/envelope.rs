@@ -73,7 +73,24 @@ pub struct UnknownField {
 impl Envelope {
     /// A job with this id and data, and the default of everything else.
     pub fn new(id: impl Into<String>, data: Data) -> Self {
-        Self { id: id.into(), data, max_attempts: DEFAULT_MAX_RETRIES, priority: DEFAULT_PRIORITY, ..Self::default() }
+        // Each by itself: the default envelope has data too, which would be made on each push only to be dropped.
+        Self {
+            id: id.into(),
+            time: 0,
+            delay: Seconds::ZERO,
+            attempts: 0,
+            max_attempts: DEFAULT_MAX_RETRIES,
+            data,
+            error: String::new(),
+            name: None,
+            key: None,
+            priority: DEFAULT_PRIORITY,
+            timeout: None,
+            retry: None,
+            headers: BTreeMap::new(),
+            result_ttl: None,
+            unknown: Vec::new(),
+        }
     }
 
     /// The value of a field that this version does not know: another program, or another queue, has written it. Of two it is the last.
@@ -126,7 +143,7 @@ impl Envelope {
     pub(crate) fn decode_noting_time(package: &[u8]) -> Result<(Self, bool), Error> {
         let text = std::str::from_utf8(package)
             .map_err(|error| corrupt(format!("it is not UTF-8 at byte {}", error.valid_up_to())))?;
-        let mut reader = Reader { envelope: Self::new("", Data::default()), has_data: false, has_time: false };
+        let mut reader = Reader { envelope: Self::new("", Data::unread()), has_data: false, has_time: false };
         each_member(text, |name, value| reader.field(name, value))?;
         if !reader.has_data {
             return Err(corrupt("the field 'data' is missing"));

@@ -319,7 +319,7 @@ impl NewJob {
         self.data.check_size(max_data_bytes)?;
         let (has_own_id, unique) = (self.id.is_some(), self.id.is_some() || self.key.is_some());
         let id = self.id.or(self.made_id).unwrap_or_else(|| made_id.to_owned());
-        let mut envelope = Envelope::new(id.clone(), self.data);
+        let mut envelope = Envelope::new(id, self.data);
         envelope.time = now.whole_seconds();
         envelope.name = self.name;
         envelope.key = self.key;
@@ -365,7 +365,7 @@ impl NewJob {
         let record = Record::encode(&envelope);
         let level = envelope.priority;
         Ok(Prepared {
-            id,
+            id: envelope.id,
             record,
             due,
             level,

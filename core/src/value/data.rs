@@ -78,6 +78,11 @@ impl Data {
         Self(json.into())
     }
 
+    /// What stands in a package whose data is not read yet. It is no JSON, and takes no memory.
+    pub(crate) fn unread() -> Self {
+        Self(Box::default())
+    }
+
     /// The exact JSON text.
     pub fn as_str(&self) -> &str {
         &self.0
