@@ -62,21 +62,21 @@ async fn an_error_says_how_many_jobs_it_was_done_to_before() {
     };
     let delayed = (0..600).map(|_| NewJob::from_json("1").unwrap().delay(Duration::from_millis(1)));
     direct.push_many(delayed, |_| ()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    server.let_pass(Duration::from_millis(1)).await;
     assert_eq!(of_error(1, &mut Box::pin(queue.promote())).await, "500 jobs were made ready");
     direct.promote().await.unwrap();
 
     // Longer than the reserve takes, which would take some back.
     let lease = Duration::from_secs(3);
     assert_eq!(direct.reserve(&ReserveOptions::new().max(600).lease(lease)).await.unwrap().len(), 600);
-    tokio::time::sleep(lease + Duration::from_millis(10)).await;
+    server.let_pass(lease).await;
     assert_eq!(of_error(1, &mut Box::pin(queue.reclaim())).await, "500 jobs were taken back");
     direct.reclaim().await.unwrap();
 
     for _ in 0..3 {
         fail(&direct, 200).await;
     }
-    tokio::time::sleep(Duration::from_millis(2)).await;
+    server.let_pass(Duration::from_millis(1)).await;
     assert_eq!(of_error(2, &mut Box::pin(queue.requeue_all())).await, "500 jobs were made ready");
     assert_eq!(direct.requeue_all().await.unwrap(), 100);
     assert_eq!(of_error(2, &mut Box::pin(queue.purge(State::Ready))).await, "500 jobs were removed");
@@ -112,7 +112,7 @@ async fn no_failed_job_is_passed_over_while_others_leave_before_it() {
     for _ in 0..4 {
         fail(&direct, 200).await;
     }
-    tokio::time::sleep(Duration::from_millis(2)).await; // the server's clock is past their moment
+    server.let_pass(Duration::from_millis(1)).await; // it is past their moment
     let stay = direct.peek(State::Failed, 0, 500).await.unwrap();
     // Its second call tries to run the first 500 again.
     proxy.next_after(1, Fault::HoldReply);
@@ -138,7 +138,7 @@ async fn what_fails_anew_is_not_sent_round_again_by_the_same_call() {
     for _ in 0..3 {
         fail(&direct, 200).await;
     }
-    tokio::time::sleep(Duration::from_millis(2)).await; // the server's clock is past their moment
+    server.let_pass(Duration::from_millis(1)).await; // it is past their moment
     // 500 are ready again after its second call, and fail.
     proxy.next_after(1, Fault::HoldReply);
     let requeue = tokio::spawn(async move { queue.requeue_all().await });

@@ -275,7 +275,7 @@ async fn payloads_are_kept_whole_and_what_workers_have_is_left_to_them() {
             r#"{{"job":"app\\job\\Close@fire","maxTries":3,"data":{{"order":{order}}},"attempts":{order},"id":"same"{more}}}"#
         )
     };
-    let now: u64 = server.redis_cli(&["TIME"]).lines().next().unwrap().trim().parse().unwrap();
+    let now = server.clock() / 1_000_000;
     server.redis_cli(&["RPUSH", "{queues:orders}", &payload(0, ""), &payload(1, "")]);
     server.redis_cli(&["ZADD", "{queues:orders}:delayed", "4102444800", &payload(2, "")]);
     let (over, held) = ((now - 5).to_string(), (now + 3600).to_string());
@@ -616,7 +616,7 @@ async fn jobs_of_gmq_come_over_with_their_hashes() {
         let fields = ["id", id, "topic", topic, "delay", "0", "TTR", "30", "body", body, "status", status];
         server.redis_cli(&[&["HMSET", &*key][..], &fields, &["consume_num", runs]].concat());
     };
-    let now: u64 = server.redis_cli(&["TIME"]).lines().next().unwrap().trim().parse().unwrap();
+    let now = server.clock() / 1_000_000;
     job("r1", "orders", r#"{"order":1}"#, "2", "0");
     job("r2", "orders", "plain text", "2", "0");
     server.redis_cli(&["LPUSH", "gmq:readyqueue:orders", "r1", "r2", "r1"]);

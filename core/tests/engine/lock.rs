@@ -31,8 +31,7 @@ async fn is_taken(client: &Client) -> bool {
 
 /// Holds it as a process does that has died.
 fn hold_dead(server: &Server, ms: u64) {
-    let time: Vec<u64> = server.redis_cli(&["TIME"]).lines().map(|part| part.trim().parse().unwrap()).collect();
-    let until = (time[0] * 1000 + time[1] / 1000 + ms).to_string();
+    let until = (server.clock() / 1000 + ms).to_string();
     let held = ["HSET", "duly:{a}:lock", "owner", "0123456789abcdef", "token", "7", "until", &until, "ttl"];
     server.redis_cli(&[&held[..], &[&ms.to_string()]].concat());
 }

@@ -1017,7 +1017,7 @@ async fn members_that_are_silent_for_longer_than_the_topics_age_go_unless_they_h
     read(&topic, "alone").await;
     topic.pull("holds", &lease(3_600_000).max(1)).await.unwrap();
     read(&topic, "alive").await;
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    server.let_pass(Duration::from_millis(1100)).await;
     pull(&topic, "alive").await;
     subscribe(&topic, "new").await;
     let info = topic.info().await.unwrap();
@@ -1030,9 +1030,9 @@ async fn members_that_are_silent_for_longer_than_the_topics_age_go_unless_they_h
 
     // So does what is known of a subscription that was cut off.
     assert_eq!(topic.publish(&3).await.unwrap().cut_off, ["parsers"]);
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    server.let_pass(Duration::from_millis(1100)).await;
     assert_eq!(topic.publish(&4).await.unwrap().cut_off, ["alone", "new"]);
-    tokio::time::sleep(Duration::from_millis(1100)).await;
+    server.let_pass(Duration::from_millis(1100)).await;
     subscribe(&topic, "later").await;
     let info = topic.info().await.unwrap();
     assert!(info.cut_off.is_empty(), "{info:?}");

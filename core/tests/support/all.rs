@@ -102,6 +102,21 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Its clock, in µs.
+    pub fn clock(&self) -> u64 {
+        let time: Vec<u64> =
+            self.redis_cli(&["--raw", "TIME"]).lines().map(|part| part.trim().parse().unwrap()).collect();
+        time[0] * 1_000_000 + time[1]
+    }
+
+    /// Waits until so much time has passed by its clock.
+    pub async fn let_pass(&self, time: Duration) {
+        let until = self.clock() + u64::try_from(time.as_micros()).unwrap();
+        while self.clock() <= until {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// Sends a signal to the server: `-STOP` freezes it, `-CONT` thaws it.
     pub fn signal(&self, name: &str) {
         signal(self.pid(), name);
