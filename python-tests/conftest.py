@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import duly
 import pytest
-from support import Program, Server, programs
+from support import Command, Program, Server, Start, programs
 
 numbers = itertools.count()
 
@@ -51,3 +53,36 @@ def own_program(own_server: Server) -> Iterator[Callable[[str], Program]]:
     """Start programs on a server that may be taken away from them."""
     with programs(own_server, "duly:") as start:
         yield start
+
+
+@pytest.fixture
+def start(server: Server, prefix: str) -> Iterator[Start]:
+    """Begin a command of the program `duly`; what of it still runs at the end of the test is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "duly", *arguments, "--url", server.url, "--prefix", prefix]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def orders(client: duly.Client) -> duly.Queue:
+    return client.queue("orders")
+
+
+@pytest.fixture
+def duly_command(start: Start) -> Command:
+    """Run a command of the program `duly`: its exit status, output and errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        command = start(*arguments)
+        out, err = command.communicate(timeout=60)
+        return command.returncode, out, err
+
+    return run

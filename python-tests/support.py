@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
 import signal
 import socket
@@ -11,7 +13,7 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -157,6 +159,39 @@ class Program:
         return out
 
 
+Start = Callable[..., "subprocess.Popen[str]"]
+Command = Callable[..., tuple[int, str, str]]
+
+
+@contextmanager
+def asks(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """Start a command that asks a question on a terminal, and wait for that; with where the answer is written."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        os.close(theirs)
+        assert process.stderr is not None
+        asked = b""
+        while not asked.endswith(b"[y/N] "):
+            piece = os.read(process.stderr.fileno(), 1000)
+            assert piece, f"it asks nothing: {asked!r}"
+            asked += piece
+        yield process, ours
+    os.close(ours)
+
+
+def catches(pid: int | str, number: signal.Signals) -> bool:
+    """Has the process a handler for the signal? Python itself has none for SIGHUP."""
+    status = Path(f"/proc/{pid}/status").read_text("utf-8")
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
+
+
+def cancel() -> None:
+    """Cancel the task that runs this."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+
+
 @contextmanager
 def programs(server: Server, prefix: str) -> Iterator[Callable[[str], Program]]:
     """Start programs, which are killed in the end."""
@@ -174,10 +209,13 @@ def programs(server: Server, prefix: str) -> Iterator[Callable[[str], Program]]:
             one.process.communicate()
 
 
+ways = itertools.count()
+
+
 @contextmanager
 def way_to(server: Server, word: bytes, act: Callable[[], object]) -> Iterator[str]:
     """A way to the server on which something happens, once, before the first call that has this word arrives."""
-    path = server.folder / "way"
+    path = server.folder / f"way{next(ways)}"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
     listener.listen()

@@ -10,7 +10,7 @@ from typing import Any
 import duly
 import duly.aio
 import pytest
-from support import Program, Server, running, until
+from support import Program, Server, cancel, running, until
 
 Start = Callable[[str], Program]
 CLOSED = "the client was closed: make a new one"
@@ -52,9 +52,7 @@ async def test_async_with_that_is_cancelled_at_its_end_closes_all_connections(ow
         async with duly.aio.Client(own_server.url) as client:
             kept.append(client)
             await client.ping()
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
+            cancel()
 
     for _ in range(5):
         with pytest.raises(asyncio.CancelledError):

@@ -1,63 +1,24 @@
-"""What the command `duly` says: real processes, real signals."""
+"""What the command `duly` says and does: real processes."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duly
 import pytest
-from support import Program, Server, programs, until, way_to
-
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def start(server: Server, prefix: str) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
-
-    def run(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "duly", *arguments, "--url", server.url, "--prefix", prefix]
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        return started[-1]
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture
-def orders(client: duly.Client) -> duly.Queue:
-    return client.queue("orders")
+from support import Command, Server, Start, asks, until, way_to
 
 
 def test_counts_shows_queues(start: Start, orders: duly.Queue) -> None:
     orders.push({"text": "one"}, name="note", delay=60)
     said, _ = start("counts", "orders").communicate(timeout=20)
     assert said == "orders: delayed 1  ready 0  reserved 0  failed 0\n"
-
-
-@pytest.fixture
-def duly_command(start: Start) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        command = start(*arguments)
-        out, err = command.communicate(timeout=60)
-        return command.returncode, out, err
-
-    return run
-
-
-Command = Callable[..., tuple[int, str, str]]
 
 
 def test_queues_are_listed_with_what_is_in_them(duly_command: Command, client: duly.Client) -> None:
@@ -184,185 +145,6 @@ def test_another_number_of_partitions_than_the_list_has_is_refused(duly_command:
     assert duly_command("push", "new", "1", "--partitions", "2")[0] == 0
     assert client.partitions("new", 2).counts().ready == 1
     assert duly_command("delete", "orders", "--jobs", "11", "--yes")[0] == 0
-
-
-def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Program]) -> None:
-    both = program("""
-        for run in range(2):
-            print(duly.command(["web", "--listen", "127.0.0.1:0", "--url", URL, "--prefix", PREFIX]))
-    """)
-    for _ in range(2):
-        assert both.line().startswith("http://")
-        both.process.send_signal(signal.SIGINT)
-        assert both.line() == "130"
-    assert both.ends_well() == ""
-
-
-@pytest.mark.parametrize("meanwhile", ["another command", "a handler"])
-def test_a_command_that_ends_takes_no_signal_from_others(
-    program: Callable[[str], Program], server: Server, prefix: str, meanwhile: str
-) -> None:
-    server.cli("rpush", f"{prefix}old", "1")
-    may_go_on = threading.Event()
-    with way_to(server, f"{prefix}old".encode(), lambda: may_go_on.wait(30)) as url:
-        both = program(f"""
-            import os, signal, threading, time
-            drain = ["bridge", "drain", "--from", "list", "--ready", PREFIX + "old", "--to", "orders"]
-            page = ["web", "--listen", "127.0.0.1:0"]
-            if {meanwhile!r} == "another command":
-                signal.signal(signal.SIGTERM, lambda *_: print("handled"))
-
-            def run(*command):
-                status = duly.command([*command, "--prefix", PREFIX])
-                print(command[0], status)
-
-            def hears_of_hangups():
-                with open("/proc/self/status") as status:
-                    caught = status.read().partition("SigCgt:")[2].split()[0]
-                return int(caught, 16) & 1
-
-            threads = [threading.Thread(target=run, args=(*drain, "--url", {url!r}))]
-            threads[0].start()
-            while not hears_of_hangups():
-                time.sleep(0.01)
-            if {meanwhile!r} == "another command":
-                threads.append(threading.Thread(target=run, args=(*page, "--url", URL)))
-                threads[1].start()
-            else:
-                signal.signal(signal.SIGTERM, lambda *_: print("handled meanwhile"))
-                print("handler is set")
-            for thread in threads:
-                thread.join()
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(0.1)
-            print("interrupted")
-            os.kill(os.getpid(), signal.SIGHUP)
-        """)
-        assert both.line().startswith(("http://", "handler"))
-        may_go_on.set()
-        line = both.line()
-        while line != "bridge 0":
-            assert line, both.end()
-            line = both.line()
-    if meanwhile == "another command":
-        both.process.send_signal(signal.SIGTERM)
-        assert both.line() == "web 0"
-    assert both.line() == ("handled" if meanwhile == "another command" else "handled meanwhile")
-    assert both.line() == "interrupted"
-    assert both.end()[0] == -signal.SIGHUP
-
-
-ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-
-
-@pytest.mark.parametrize("by", [*ENDS, None], ids=lambda by: by.name if by else "Ctrl-C, unhandled")
-@pytest.mark.parametrize("what", ["cancel", "purge", "requeue"])
-def test_a_signal_ends_a_command_of_a_program_between_two_calls(
-    program: Callable[[str], Program],
-    server: Server,
-    orders: duly.Queue,
-    what: str,
-    by: signal.Signals | None,
-) -> None:
-    orders.push_many([duly.NewJob(number, id=f"job-{number:04}") for number in range(2000)])
-    if what == "requeue":
-        while jobs := orders.reserve_many(1000):
-            for job in jobs:
-                job.fail("no", final=True)
-    arguments, word, done, said = {
-        # A job of the second call: those that come last are found first.
-        "cancel": (
-            ["cancel", "orders", "--only", "ready", "--priority", "5"],
-            b"job-1899",
-            200,
-            "200 of 2000 jobs are removed",
-        ),
-        "purge": (["purge", "orders", "ready"], b"+inf", 500, "; 500 jobs were removed before that"),
-        "requeue": (["requeue", "orders", "--all"], b"job-0499", 500, "; 500 jobs were made ready before that"),
-    }[what]
-    started: list[Program] = []
-
-    def come() -> None:
-        started[0].process.send_signal(by or signal.SIGINT)
-        time.sleep(0.3)
-
-    with way_to(server, word, come) as url:
-        started.append(
-            program(f"""
-            import signal, threading, time
-            if {by is not None}:
-                signal.signal({int(by or 0)}, lambda *_: print("handled"))
-            goes_on = threading.Event()
-            threading.Thread(target=lambda: (time.sleep(0.1), goes_on.set()), daemon=True).start()
-            status = duly.command([*{arguments!r}, "--yes", "--url", {url!r}, "--prefix", PREFIX])
-            print("status", status, goes_on.is_set())
-        """)
-        )
-        status, out, err = started[0].end()
-    assert said in out + err, (out, err)
-    assert "interrupted" in err
-    assert (orders.counts().ready if what == "requeue" else 2000 - orders.counts().ready) == done
-    if by is None:
-        assert (status, "KeyboardInterrupt" in err, "status" in out) == (-signal.SIGINT, True, False)
-    else:
-        assert (status, out.splitlines()[-2:]) == (0, ["handled", f"status {ENDS[by]} True"])
-
-
-@pytest.mark.parametrize("by", [*ENDS, None], ids=lambda by: by.name if by else "Ctrl-C, unhandled")
-def test_a_signal_at_a_question_of_a_program_does_nothing(
-    server: Server, prefix: str, orders: duly.Queue, by: signal.Signals | None
-) -> None:
-    orders.push(1)
-    code = f"""if True:
-        import duly, signal
-        if {by is not None}:
-            signal.signal({int(by or 0)}, lambda *_: None)
-        print("status", duly.command(["purge", "orders", "ready", "--url", {server.url!r}, "--prefix", {prefix!r}]))
-        print("read", input())
-    """
-    ours, theirs = os.openpty()
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        os.close(theirs)
-        assert process.stderr is not None
-        asked = b""
-        while not asked.endswith(b"[y/N] "):
-            asked += os.read(process.stderr.fileno(), 1000)
-        process.send_signal(by or signal.SIGINT)
-        if by is not None:
-            # It is no answer to the question.
-            os.write(ours, b"y\n")
-        out, err = process.communicate(timeout=20)
-    os.close(ours)
-    assert b"duly: interrupted; nothing was changed" in err
-    assert orders.counts().ready == 1
-    if by is None:
-        assert (process.returncode, out) == (-signal.SIGINT, b"")
-    else:
-        assert (process.returncode, out) == (0, f"status {ENDS[by]}\nread y\n".encode())
-
-
-@pytest.mark.parametrize("command", [["counts", "orders"], ["purge", "orders", "ready", "--yes"], ["pause", "orders"]])
-def test_a_signal_ends_a_command_of_a_program_whose_server_hangs(own_server: Server, command: list[str]) -> None:
-    duly.Client(own_server.url).queue("orders").push(1)
-    is_frozen = threading.Event()
-
-    def freeze() -> None:
-        own_server.freeze()
-        is_frozen.set()
-
-    with programs(own_server, "duly:") as program, way_to(own_server, b"{orders}", freeze) as url:
-        hangs = program(f"""
-            import signal
-            signal.signal(signal.SIGTERM, lambda *_: print("handled"))
-            print("status", duly.command([*{command!r}, "--url", {url!r}]))
-        """)
-        assert is_frozen.wait(30)
-        hangs.process.send_signal(signal.SIGTERM)
-        status, out, err = hangs.end(6)
-        own_server.thaw()
-    assert (status, out) == (0, "handled\nstatus 143\n"), err
-    assert "duly: interrupted\n" in err if command[0] == "counts" else "this call may have been executed" in err
 
 
 def test_output_that_cannot_be_written_is_no_success(orders: duly.Queue, server: Server, prefix: str) -> None:
@@ -745,18 +527,11 @@ def test_a_yes_acts_on_no_more_jobs_than_were_asked_about(
             job.fail("no", final=True)
 
     def answer(*arguments: str, come: str) -> tuple[int, str, str]:
-        ours, theirs = os.openpty()
         command = [sys.executable, "-m", "duly", *arguments, "--url", server.url, "--prefix", prefix]
-        with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            os.close(theirs)
-            assert process.stderr is not None
-            asked = b""
-            while not asked.endswith(b"[y/N] "):
-                asked += os.read(process.stderr.fileno(), 1000)
+        with asks(command) as (process, ours):
             fail(come, 40)
             os.write(ours, b"y\n")
             out, err = process.communicate(timeout=60)
-        os.close(ours)
         return process.returncode, out.decode(), err.decode()
 
     left = "duly: jobs that are left in failed: 40\n"
@@ -781,46 +556,6 @@ def test_what_was_removed_before_an_error_is_said(client: duly.Client, server: S
     assert (ended.returncode, ended.stdout) == (1, "")
     assert f"; {40 - left} jobs were removed before that" in ended.stderr
     assert 0 < left < 40
-
-
-def test_a_bench_measures_and_leaves_nothing(duly_command: Command, client: duly.Client) -> None:
-    status, out, err = duly_command("bench", "--each", "50ms", "--data-bytes", "1000", "--json")
-    figures = {figure["what"]: figure for figure in json.loads(out)}
-    assert status == 0, err
-    assert len(figures) == 6
-    for figure in figures.values():
-        assert figure["count"] > 0
-        assert 0 < figure["p50_us"] <= figure["p99_us"] <= figure["max_us"]
-    assert figures["delayed jobs: how late"] == {**figures["delayed jobs: how late"], "count": 50, "per_second": None}
-    assert not client.queues().queues
-
-    status, out, err = duly_command("bench", "--each", "20ms")
-    assert (status, out.splitlines()[0].split()[:2]) == (0, ["WHAT", "COUNT"])
-    assert re.fullmatch(r"duly: it measures in the queue duly-bench-[0-9a-f]{8}, which is removed at the end\n", err)
-    assert duly_command("bench", "--quick", "--each", "1s")[0] == 2
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_bench_that_is_ended_leaves_nothing(start: Start, client: duly.Client, number: signal.Signals) -> None:
-    bench = start("bench", "--each", "30s")
-    until(lambda: client.queues().queues, "it does not begin")
-    bench.send_signal(number)
-    out, err = bench.communicate(timeout=30)
-    assert bench.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number], err
-    assert out == ""  # the first figure was not whole
-    assert not client.queues().queues
-
-
-def test_a_bench_of_a_server_that_goes_away_says_what_may_be_left(own_server: Server) -> None:
-    client = duly.Client(own_server.url)
-    command = [sys.executable, "-m", "duly", "bench", "--each", "30s", "--url", own_server.url]
-    bench = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until(lambda: client.queues().queues, "it does not begin")
-    own_server.close()
-    _, err = bench.communicate(timeout=60)
-    assert bench.returncode == 1
-    assert "may be left" in err
-    assert "is the server running?" in err
 
 
 def test_help_shows_all_commands() -> None:
@@ -887,56 +622,6 @@ def test_bridge_takes_over_the_jobs_of_another_queue(
     status, _, err = bridge("all")
     assert status == 2
     assert "dry-run" in err
-
-
-def hears_of_signals(process: subprocess.Popen[str]) -> bool:
-    """Python itself does not catch SIGHUP."""
-    status = Path(f"/proc/{process.pid}/status").read_text("utf-8")
-    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) & 1)
-
-
-@pytest.mark.parametrize("when", ["at the start", "later", "twice"])
-def test_a_signal_ends_a_bridge_whose_server_hangs(own_server: Server, when: str) -> None:
-    queue = duly.Client(own_server.url).queue("orders")
-    own_server.cli("rpush", "old", "1")
-    options = ["--from", "list", "--ready", "old", "--to", "orders", "--url", own_server.url]
-    if when == "at the start":
-        own_server.freeze()
-    command = [sys.executable, "-m", "duly", "bridge", "follow", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follow:
-        try:
-            until(lambda: hears_of_signals(follow), "it hears of no signals")
-            if when != "at the start":
-                until(lambda: queue.counts().ready == 1, "it does not come over")
-                own_server.freeze()
-            follow.send_signal(signal.SIGTERM)
-            if when == "twice":
-                time.sleep(0.5)
-                follow.send_signal(signal.SIGTERM)
-            out, err = follow.communicate(timeout=1.5 if when == "twice" else 8)
-        finally:
-            follow.kill()
-            own_server.thaw()
-    if when == "twice":
-        assert (follow.returncode, "interrupted: what is in flight waits" in err) == (130, True)
-        return
-    assert (follow.returncode, err) == (0, "")
-    assert "the old keys could not be counted at the end: " in out
-    assert bool(re.search(r"^old +ready +1 +[01] +\?$", out, re.MULTILINE)) == (when == "later")
-
-
-def test_a_signal_ends_the_page_whose_server_hangs(own_server: Server) -> None:
-    own_server.freeze()
-    command = [sys.executable, "-m", "duly", "web", "--listen", "127.0.0.1:0", "--url", own_server.url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as web:
-        try:
-            until(lambda: hears_of_signals(web), "it hears of no signals")
-            web.send_signal(signal.SIGTERM)
-            assert web.communicate(timeout=2) == ("", "")
-        finally:
-            web.kill()
-            own_server.thaw()
-    assert web.returncode == 0
 
 
 def test_a_bridge_takes_the_number_of_partitions_from_the_list(

@@ -7,7 +7,7 @@ import asyncio
 import duly
 import duly.aio
 import pytest
-from support import Server, empty, until
+from support import Server, cancel, empty, until
 
 
 async def take(consumer: duly.aio.Consumer) -> duly.aio.Job:
@@ -90,9 +90,7 @@ async def test_a_block_that_is_cancelled_at_its_end_stops_it(aio_client: duly.ai
     async def block() -> None:
         async with duly.aio.Consumer(aio_client, ["q"]) as consumer:
             kept.append(consumer)
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
+            cancel()
 
     for _ in range(5):
         with pytest.raises(asyncio.CancelledError):

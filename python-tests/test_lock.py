@@ -16,7 +16,7 @@ from collections.abc import Callable
 import duly
 import duly.aio
 import pytest
-from support import Program, Server, running, say, until
+from support import Program, Server, cancel, running, say, until
 
 LOCK_KILLS = int(os.environ.get("DULY_LOCK_KILLS", "4"))
 
@@ -351,12 +351,6 @@ async def test_a_block_that_is_cancelled_at_its_end_releases_it(server: Server, 
             kept.append(cancelled.value)
             async with client.lock(f"a{n}", wait=60):
                 pass
-
-
-def cancel() -> None:
-    task = asyncio.current_task()
-    assert task is not None
-    task.cancel()
 
 
 @pytest.mark.parametrize("way", ["await", "with", "job"])

@@ -25,7 +25,7 @@ const BYTES_BESIDE: usize = 400;
 /// How many delayed jobs are waited for.
 const DELAYED: u32 = 50;
 
-/// How long the first of them waits: all are pushed by then, also over a slow line.
+/// How long the first of them waits: all are pushed by then, in one call.
 const BEFORE_DELAYED: Duration = Duration::from_millis(500);
 
 /// By then all have come.
@@ -180,14 +180,12 @@ impl Measure {
 
     /// How late delayed jobs come, to a reserve that waits for them; with the way to the server and back.
     async fn delayed(&mut self) -> Result<(), Error> {
-        let (start, mut dues, mut late) = (Instant::now(), HashMap::new(), Vec::new());
-        for number in 1..=DELAYED {
-            let delay = BEFORE_DELAYED + self.each * number / DELAYED;
-            let begun = Instant::now();
-            let job = NewJob::from_data(self.data.clone()).delay(delay);
-            let pushed = self.queue.push(job).await?;
-            dues.insert(pushed.id().to_owned(), begun + delay);
-        }
+        let delays: Vec<Duration> = (1..=DELAYED).map(|number| BEFORE_DELAYED + self.each * number / DELAYED).collect();
+        let jobs = delays.iter().map(|delay| NewJob::from_data(self.data.clone()).delay(*delay)).collect();
+        let (start, mut late) = (Instant::now(), Vec::new());
+        let pushed = self.queue.push_batch(jobs).await?;
+        let mut dues: HashMap<_, _> =
+            pushed.iter().zip(&delays).map(|(pushed, delay)| (pushed.id().to_owned(), start + *delay)).collect();
         let longest = BEFORE_DELAYED + self.each + LONGEST_LATE;
         while !dues.is_empty() && start.elapsed() < longest {
             let jobs = self.queue.reserve(&ReserveOptions::new().wait(LONGEST_LATE).max(BATCH)).await?;

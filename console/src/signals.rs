@@ -48,16 +48,12 @@ impl End {
         }
     }
 
-    /// Gives it to the program, which had set a handler for it, now that the command does not hear of it any more.
+    /// Gives it to the program, which had set a handler for it, now that the command does not hear of it any more: once, however many
+    /// commands have heard of it.
     pub(crate) fn pass_on(self) {
-        let locked = Locked::wait();
-        let now = now(self.number());
-        // Other commands have heard of it; and what is ended by it was not to be ended.
-        let is_of_program = now.sa_sigaction != libc::SIG_DFL && !is_ours(&now);
-        drop(locked);
-        if is_of_program {
-            // SAFETY: it only sends a signal.
-            unsafe { libc::kill(libc::getpid(), self.number()) };
+        for handled in HANDLED.iter().filter(|handled| handled.end == self) {
+            let is_due = handled.pass_on(&Locked::wait());
+            handled.send_if(is_due);
         }
     }
 }
@@ -106,17 +102,15 @@ impl Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         for heard in &self.heard {
-            heard.handled.end(&Locked::wait());
-            // What comes from here on, the program hears of itself.
-            if self.are_passed_on && heard.has_come() {
-                heard.handled.end.pass_on();
-            }
+            // What comes behind this, the program hears of itself.
+            let is_due = heard.handled.end(&Locked::wait(), self.are_passed_on && heard.has_come());
+            heard.handled.send_if(is_due);
         }
     }
 }
 
-/// How often a command looks whether one came. A handler can do next to nothing, and the pipe with which it could wake a runtime would belong
-/// to all processes that were forked from this one: each would take what was written for another.
+/// How often a command looks whether a signal came. The handler only counts them: to wake a runtime it would need a pipe, and forked processes
+/// share it, so that one reads what was written for another.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// One signal in this process, whose commands may overlap.
@@ -127,6 +121,10 @@ struct Handled {
     end: End,
     /// How often it came.
     came: AtomicUsize,
+    /// How often it had come when the program was given it the last time.
+    passed: AtomicUsize,
+    /// A command that has ended could not give it to the program, because others still ran: the last of them does.
+    is_owed: AtomicBool,
     /// How many commands hear of it.
     commands: AtomicUsize,
     /// `before` is whole. Perhaps somebody has set another one since.
@@ -185,8 +183,15 @@ impl Heard {
 
 impl Handled {
     const fn new(end: End) -> Self {
-        let (came, commands) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Self { end, came, commands, is_kept: AtomicBool::new(false), before: UnsafeCell::new(DEFAULT) }
+        Self {
+            end,
+            came: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
+            is_owed: AtomicBool::new(false),
+            commands: AtomicUsize::new(0),
+            is_kept: AtomicBool::new(false),
+            before: UnsafeCell::new(DEFAULT),
+        }
     }
 
     /// Another command hears of it, beside those that do; nothing if its action is not the wanted one.
@@ -207,12 +212,35 @@ impl Handled {
         Some(Heard { handled: self, seen })
     }
 
-    fn end(&self, _: &Locked) {
+    /// A command that heard of it has ended, and gives it to the program if it `passes_on`. Is it to be sent?
+    fn end(&self, locked: &Locked, passes_on: bool) -> bool {
         // A process that was forked by what a command has called counts from 0.
         let was = self.commands.load(Ordering::Relaxed);
         self.commands.store(was.saturating_sub(1), Ordering::Relaxed);
         if was == 1 {
             self.restore();
+        }
+        (passes_on || was == 1 && self.is_owed.load(Ordering::Relaxed)) && self.pass_on(locked)
+    }
+
+    /// Is it to be sent to the program now? Not twice; not while a command hears of it, but then when the last one ends; and not if it
+    /// would end what was not to be ended.
+    fn pass_on(&self, _: &Locked) -> bool {
+        let (came, action) = (self.came.load(Ordering::Acquire), now(self.end.number()));
+        let is_new = came != self.passed.load(Ordering::Relaxed);
+        self.is_owed.store(is_new && is_ours(&action), Ordering::Relaxed);
+        if !is_new || is_ours(&action) {
+            return false;
+        }
+        self.passed.store(came, Ordering::Relaxed);
+        action.sa_sigaction != libc::SIG_DFL
+    }
+
+    /// Without the lock: a handler may do anything.
+    fn send_if(&self, is_due: bool) {
+        if is_due {
+            // SAFETY: it only sends a signal.
+            unsafe { libc::kill(libc::getpid(), self.end.number()) };
         }
     }
 
@@ -235,8 +263,8 @@ fn is_ours(action: &libc::sigaction) -> bool {
 }
 
 thread_local! {
-    /// What this thread had blocked before it forked, and is again behind it.
-    static BLOCKED: Cell<libc::sigset_t> = const { Cell::new(NONE) };
+    /// What this thread had blocked before it forked, and is again behind it. Two first commands at once may ask the system twice.
+    static BLOCKED: Cell<Option<libc::sigset_t>> = const { Cell::new(None) };
 }
 
 // SAFETY: all zeros is a valid set of signals.
@@ -268,19 +296,23 @@ extern "C" fn forks() {
         }
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals, &raw mut blocked);
     }
-    BLOCKED.set(blocked);
+    BLOCKED.set(BLOCKED.get().or(Some(blocked)));
 }
 
 extern "C" fn has_forked() {
-    let blocked = BLOCKED.get();
-    // SAFETY: it lives until the call returns.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, std::ptr::null_mut()) };
+    if let Some(blocked) = BLOCKED.take() {
+        // SAFETY: it lives until the call returns.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const blocked, std::ptr::null_mut()) };
+    }
 }
 
 /// In a process that was just forked, whose only thread runs this. Without it, the signals would end nothing there: nobody hears of them.
 extern "C" fn forked() {
     for handled in &HANDLED {
         handled.commands.store(0, Ordering::Relaxed);
+        // What has come is the other process's.
+        handled.passed.store(handled.came.load(Ordering::Acquire), Ordering::Relaxed);
+        handled.is_owed.store(false, Ordering::Relaxed);
         if handled.is_kept.swap(false, Ordering::Acquire) {
             handled.restore();
         }
@@ -303,4 +335,115 @@ fn now(signal: c_int) -> libc::sigaction {
     // SAFETY: the action lives until the call returns.
     unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     action
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Mutex, MutexGuard};
+
+    use super::*;
+
+    /// The tests share what is set for a signal.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+    /// A program that has a handler for the end of its terminal.
+    struct Program {
+        before: libc::sigaction,
+        _others: MutexGuard<'static, ()>,
+    }
+
+    extern "C" fn handle(_: c_int) {}
+
+    impl Program {
+        fn new() -> Self {
+            let others = ONE_AT_A_TIME.lock().unwrap();
+            let before = now(libc::SIGHUP);
+            let handler: extern "C" fn(c_int) = handle;
+            set(libc::SIGHUP, &libc::sigaction { sa_sigaction: handler as libc::sighandler_t, ..DEFAULT });
+            Self { before, _others: others }
+        }
+    }
+
+    impl Drop for Program {
+        fn drop(&mut self) {
+            set(libc::SIGHUP, &self.before);
+        }
+    }
+
+    fn handled() -> &'static Handled {
+        HANDLED.iter().find(|handled| handled.end == End::HungUp).unwrap()
+    }
+
+    fn begin() -> Heard {
+        handled().begin(&Locked::wait(), |_| true).unwrap()
+    }
+
+    /// It has come when this returns.
+    fn hang_up() {
+        // SAFETY: it only sends a signal, to this thread.
+        unsafe { libc::raise(libc::SIGHUP) };
+    }
+
+    fn end(heard: &Heard) -> bool {
+        heard.handled.end(&Locked::wait(), heard.has_come())
+    }
+
+    #[test]
+    fn what_one_command_has_heard_while_another_began_goes_to_the_program_with_the_last() {
+        let _program = Program::new();
+        let mut first = begin();
+        hang_up();
+        assert!(first.has_come());
+        first.seen = handled().came.load(Ordering::Acquire);
+        let second = begin();
+        assert!(!end(&first) && !handled().pass_on(&Locked::wait()));
+        assert!(end(&second), "it is lost");
+        assert!(!handled().pass_on(&Locked::wait()));
+    }
+
+    #[test]
+    fn what_two_commands_have_heard_goes_to_the_program_once() {
+        let _program = Program::new();
+        let (mut first, mut second) = (begin(), begin());
+        hang_up();
+        for heard in [&mut first, &mut second] {
+            assert!(heard.has_come());
+            heard.seen = handled().came.load(Ordering::Acquire);
+        }
+        assert!(!end(&first) && !end(&second));
+        assert!(handled().pass_on(&Locked::wait()));
+        assert!(!handled().pass_on(&Locked::wait()), "it comes twice");
+        // The next one is new, and comes before they have ended.
+        let (first, second) = (begin(), begin());
+        hang_up();
+        assert!(!end(&first) && end(&second));
+    }
+
+    #[test]
+    fn a_signal_that_would_end_the_program_is_not_sent_to_it() {
+        let _program = Program::new();
+        set(libc::SIGHUP, &DEFAULT);
+        let heard = begin();
+        hang_up();
+        assert!(!end(&heard));
+    }
+
+    #[test]
+    fn signals_are_let_through_again_behind_a_fork_of_which_the_system_told_twice() {
+        let blocks_hangups = || {
+            let mut blocked = NONE;
+            // SAFETY: the set lives until the calls return.
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut blocked);
+                libc::sigismember(&raw const blocked, libc::SIGHUP) == 1
+            }
+        };
+        assert!(!blocks_hangups());
+        forks();
+        forks();
+        assert!(blocks_hangups());
+        has_forked();
+        has_forked();
+        assert!(!blocks_hangups());
+    }
 }

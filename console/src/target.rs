@@ -47,7 +47,7 @@ pub(crate) struct One {
 
 impl One {
     pub(crate) async fn open(&self, output: &Output<'_>) -> Result<Queue, Error> {
-        let client = self.target.builder().stopped_by(&output.stop).build()?;
+        let client = self.client(output)?;
         let partitions = match (self.partitions, all(&client).await) {
             (None, listed) => partitions_of(&self.queue, &listed?)?,
             (Some(given), Ok(listed)) => given_for(&client, &self.queue, given, &listed).await?,
@@ -58,9 +58,14 @@ impl One {
         open(&client, &self.queue, partitions)
     }
 
+    /// One whose calls end when the command is told to.
+    fn client(&self, output: &Output<'_>) -> Result<Client, Error> {
+        self.target.builder().stopped_by(&output.stop).build()
+    }
+
     /// With whether it is on the list of queues. Of two of one name the other one may be gone.
     pub(crate) async fn open_listed(&self, output: &Output<'_>) -> Result<(Queue, bool), Error> {
-        let client = self.target.builder().stopped_by(&output.stop).build()?;
+        let client = self.client(output)?;
         let listed = all(&client).await?;
         let partitions = self.partitions.map_or_else(|| partitions_of(&self.queue, &listed), Ok)?;
         let is_it = |queue: &QueueInfo| queue.name == self.queue && (queue.partitions == 0) == (partitions == 0);

@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) max_data_bytes: usize,
     pub(crate) durability: Durability,
     pub(crate) listener: Listener,
-    /// Of a command that may be told to end.
+    /// Of a command which a signal may end.
     stop: Option<Stop>,
 }
 
@@ -320,6 +320,7 @@ impl Shared {
     }
 }
 
+/// What goes with each call: who answers it, and what ends it.
 struct Around {
     /// The embedded server that answers.
     attached: Option<Attached>,

@@ -1,4 +1,4 @@
-//! Ends the calls of a command that is told to end.
+//! Ends the calls of a command for which a signal has come.
 
 use std::sync::Arc;
 
