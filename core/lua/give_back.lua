@@ -22,11 +22,11 @@ redis.call('ZCARD', failed)
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list gives a batch back by half
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 --- include: call/allow_growing
---- include: call/clock, job/routing, job/delayed_member, wake/one, wake/at
-local earliest
+--- include: call/clock, job/routing, job/delayed_member, job/put_first, wake/one, wake/at
+local some_ready, earliest = false, nil
 -- A server that dies may keep the first of these writes alone (`docs/servers.md`): nothing runs before the batch is on its way no more.
 redis.call('HSET', departed, 'unfinished', '1')
-local coming, to_heads = {}, 0
+local coming = {}
 -- The newest first, so that the oldest is at the head in the end.
 for at = #entries - 3, 1, -4 do
   local id, record, came_back, score = unpack(entries, at, at + 3)
@@ -58,8 +58,8 @@ redis.call('HSET', departed, 'sequence', string.format('%.0f', sequence + 1))
 for _, job in ipairs(coming) do
   local id, level, score, its_state = unpack(job)
   if its_state == 'ready' then
-    redis.call('LPUSH', ready(level), id)
-    to_heads = to_heads + 1
+    put_first(id, level)
+    some_ready = true
   elseif its_state == 'delayed' then
     redis.call('ZADD', delayed, score, delayed_member(id, level))
     earliest = math.min(tonumber(score), earliest or tonumber(score))
@@ -68,12 +68,8 @@ for _, job in ipairs(coming) do
   end
 end
 redis.call('HDEL', departed, 'unfinished')
-if to_heads > 0 then
-  -- without: a search of ready jobs passes by those behind them
-  redis.pcall('HINCRBY', stats, 'released', to_heads)
-  -- without: a waiting worker does not hear of jobs that are ready again
-  wake_one()
-end
+-- without: a waiting worker does not hear of jobs that are ready again
+if some_ready then wake_one() end
 -- without: a waiting worker does not hear of a job that is delayed again
 if earliest then wake_for(earliest) end
 return string.format('%.0f', #entries / 4)

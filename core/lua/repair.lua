@@ -23,7 +23,7 @@ if whole == 'stale_total' then
   return 'done'
 end
 
---- include: call/clock, job/routing, job/delayed_member, audit/examine_one, audit/entries_of, back/note, failed/set, failed/note_unheard, wake/one, wake/at
+--- include: call/clock, job/routing, job/delayed_member, job/put_first, audit/examine_one, audit/entries_of, back/note, failed/set, failed/note_unheard, wake/one, wake/at
 -- ARGV: (id, member of `delayed`, key, what to do, level, amount, what the audit saw (16 texts)) each.
 local WIDTH = 22
 local ids, outcomes = {}, {}
@@ -57,13 +57,11 @@ local function repair(at)
     redis.call('ZREM', reserved, id)
     redis.call('HDEL', leases, id)
     redis.call('ZREM', places, id)
-    -- without: a search of ready jobs passes by those behind them
-    redis.pcall('HINCRBY', stats, 'reclaimed', 1)
     if note_return(id, 1, 'lease broken: mended by an audit') > max_retries then
       enter_failed(id, own_key)
       note_unheard(id)
     else
-      redis.call('LPUSH', ready(own_level), id)
+      put_first(id, own_level)
       wake_one()
     end
   elseif mend == 'drop_lease' then
@@ -74,8 +72,7 @@ local function repair(at)
     redis.call('ZREM', parked, id)
   elseif mend == 'unpark' then
     redis.call('ZREM', parked, id)
-    redis.pcall('HINCRBY', stats, 'released', 1)
-    redis.call('LPUSH', ready(own_level), id)
+    put_first(id, own_level)
     wake_one()
   elseif mend == 'take_place' then
     redis.call('ZADD', places, own_number, id)

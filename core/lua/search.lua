@@ -2,9 +2,9 @@
 -- Moves:   nothing.
 -- Replies: {how many were looked at, how many entries that no longer count were passed by, how many bytes were read, where to go on or '', id, score or '', record or name, came back, id, ...};
 --          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again while jobs move.
---          Where to go on in a ready list is `<level>;<entries that are left at its head>-<jobs that came back so far>;<id behind them>`.
+--          Where to go on in a ready list is `<level>;<entries that are left at its head>-<jobs that were put at heads so far>;<id behind them>`.
 -- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on;
---          if jobs were taken it looks for that place among at most 2,000 entries.
+--          if jobs were taken it looks for that place among at most 1,000 entries.
 --- include: job/routing, job/delayed_member, job/state_of
 local reply = { 0, 0, 0, '' }
 local looked, passed, left, bytes = 0, 0, limit, 0
@@ -97,51 +97,43 @@ local function search_set(set, mark, score, member)
   return true
 end
 
--- So many jobs have come back to the heads of the ready lists, or more.
-local came_back_by_now = 0
-if state == 'ready' then
-  local released, reclaimed = unpack(redis.call('HMGET', stats, 'released', 'reclaimed'))
-  came_back_by_now = tonumber(released or 0) + tonumber(reclaimed or 0)
-end
+-- How many jobs were put at the heads of ready lists so far.
+local put_first_by_now = state == 'ready' and tonumber(redis.call('HGET', meta, 'put_first') or 0)
 
--- How many entries of the list are still to be looked at, when it were the first `before`, up to `last`, and `came_back` was the count above.
--- Pushed jobs come behind them and jobs are taken from the head, so it is at most so many and those that have come back since.
+-- How many entries of the list are still to be looked at, when it were the first `before`, up to `last`, and so many were `put_first`.
+-- Pushed jobs come behind them and jobs are taken from the head, so it is at most so many and those that were put at heads since.
 -- `last` shows how many have left; it is not looked for where it may have more entries than one: behind an older one, jobs would be in
 -- no page.
-local function before_now(list, length, level, before, came_back, last)
-  -- with `before` for `before + came_back_by_now - came_back`: jobs are in no page where others have come back to the head
-  local most = before + came_back_by_now - came_back
-  -- with `false` for `came_back_by_now < came_back`: jobs are in no page where the counts of a queue were lost
-  if came_back_by_now < came_back then most = length end
+local function before_now(list, length, level, before, put_first, last)
+  -- with `before` for `before + put_first_by_now - put_first`: jobs are in no page where others have come back to the head
+  local most = before + put_first_by_now - put_first
+  -- with `false` for `put_first_by_now < put_first`: jobs are in no page where that number was lost
+  if put_first_by_now < put_first then most = length end
   most = math.min(most, length)
   if most == 0 or redis.call('LINDEX', list, most) == last then return most end
   -- with `if false then`: pages never end beside workers that take as many jobs as one has, and give them back
   if redis.call('HEXISTS', stale, level .. ':' .. last) == 0 then
-    -- Many of those that have come back are delayed, or are in other lists.
-    -- with `{ most }` for `{ most, math.min(before + 1, length) }`: pages never end beside workers that release many jobs with a delay
-    for _, behind in ipairs({ most, math.min(before + 1, length) }) do
-      local from = math.max(0, behind - 1000)
-      local entries = redis.call('LRANGE', list, from, behind - 1)
-      for k = #entries, 1, -1 do
-        if entries[k] == last then return from + k - 1 end
-      end
+    local from = math.max(0, most - 1000)
+    local entries = redis.call('LRANGE', list, from, most - 1)
+    for k = #entries, 1, -1 do
+      if entries[k] == last then return from + k - 1 end
     end
   end
   return most
 end
 
 -- From its end to its head; or from where a page ended.
-local function search_list(level, before, came_back, last)
+local function search_list(level, before, put_first, last)
   local list = ready(level)
   local length = redis.call('LLEN', list)
-  before = before and before_now(list, length, level, before, came_back, last) or length
+  before = before and before_now(list, length, level, before, put_first, last) or length
   while before > 0 do
     local entries = redis.call('LRANGE', list, math.max(0, before - 100), before - 1)
     for i = #entries, 1, -1 do
       before = before - 1
       look_at(entries[i], '', level)
       if is_enough() then
-        reply[4] = level .. ';' .. string.format('%.0f-%.0f', before, came_back_by_now) .. ';' .. entries[i]
+        reply[4] = level .. ';' .. string.format('%.0f-%.0f', before, put_first_by_now) .. ';' .. entries[i]
         return false
       end
     end
@@ -154,11 +146,11 @@ local is_done = true
 if state == 'ready' then
   if mark ~= 'p' then
     for level in string.gmatch(passed_levels, '%d') do
-      local before, came_back, last
-      if score == level then before, came_back, last = string.match(member, '^(%d+)%-(%d+);(.*)$') end
+      local before, put_first, last
+      if score == level then before, put_first, last = string.match(member, '^(%d+)%-(%d+);(.*)$') end
       -- with `(not score` for `is_done and (not score`: a search passes by what is left of a level in which its page ended
       if is_done and (not score or level >= score) then
-        is_done = search_list(level, tonumber(before), tonumber(came_back), last)
+        is_done = search_list(level, tonumber(before), tonumber(put_first), last)
       end
     end
     score, member = nil, nil

@@ -676,8 +676,8 @@ fn what_is_given_back_is_where_it_was_and_comes_once() {
     assert_eq!(stage.lines(&["HGETALL", &keys]), ["k", "a"]);
     assert_eq!((stage.number(&["HLEN", &returned]), stage.number(&["LLEN", &wake])), (3, 1));
     // A search of ready jobs goes by it.
-    let stats = stage.spell(Key::Stats);
-    assert_eq!(stage.lines(&["HMGET", &stats, "released"]), ["2"]);
+    let meta = stage.spell(Key::Meta);
+    assert_eq!(stage.lines(&["HMGET", &meta, "put_first"]), ["2"]);
     // The next batch is another one than that which never came, whatever is chosen at random.
     stage.jump = || 0;
     let (second, _, _) = stage.depart(2, None, 2, None).unwrap();

@@ -82,6 +82,7 @@ impl State {
             ("failed_max", meta.failed_max),
             ("failed_age_ms", meta.failed_age_ms),
             ("parked", meta.parked),
+            ("put_first", meta.put_first),
             ("unheard_last", meta.unheard_last),
             ("heard_to", meta.heard_to),
             ("trimmed_reported", meta.trimmed_reported),

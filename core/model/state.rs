@@ -101,6 +101,8 @@ pub(super) struct Meta {
     pub(super) large: bool,
     /// How often a job was parked.
     pub(super) parked: Option<u64>,
+    /// How often a job was put at the head of a ready list.
+    pub(super) put_first: Option<u64>,
     /// The line of those that failed unheard: the number of the last, up to which they were taken, and who waits.
     pub(super) unheard_last: Option<u64>,
     pub(super) heard_to: Option<u64>,
@@ -273,6 +275,7 @@ impl State {
 
     pub(super) fn put_at_head(&mut self, level: u8, id: &str) {
         self.ready.entry(level).or_default().push_front(Entry { id: id.to_owned(), counts: true });
+        self.meta.put_first = Some(self.meta.put_first.unwrap_or(0) + 1);
     }
 
     /// Takes a job out of the index that it is in; in a ready list its entry stays, but no longer counts, and what no longer

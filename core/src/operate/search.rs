@@ -341,7 +341,7 @@ fn of_hexadecimal(text: &str) -> Option<Vec<u8>> {
 }
 
 /// As `search.lua` writes it: `<score>;<member>`, with `p` in front for a parked job, or in a ready list
-/// `<level>;<how many are left>-<how many came back>;<id behind them>`.
+/// `<level>;<how many are left>-<how many were put first so far>;<id behind them>`.
 fn is_of(within: &[u8], state: State) -> bool {
     let Some(semicolon) = within.iter().position(|&byte| byte == b';') else { return false };
     let (Ok(head), rest) = (std::str::from_utf8(&within[..semicolon]), &within[semicolon + 1..]) else { return false };

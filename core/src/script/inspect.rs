@@ -25,7 +25,7 @@ scripts! {
     /// The jobs of a state that match a filter, as far as one call looks.
     Search = "search",
     kind: Reads,
-    keys: [Jobs, Delayed, Reserved, Leases, Failed, Returned, Stale, Parked, Stats, Ready],
+    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Stale, Parked, Ready],
     arguments: {
         state: &'static str, cursor: Vec<u8>, limit: usize, look: usize, brief: usize, name_is: String, key_begins: String,
         error_has: String, level_is: String, at_from: String, at_until: String

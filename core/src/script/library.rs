@@ -38,6 +38,7 @@ library!(
     "job/fitting",
     "job/keeps_result",
     "job/leave_waiting",
+    "job/put_first",
     "job/remove",
     "job/resolve",
     "job/routing",

@@ -1,6 +1,7 @@
 -- A job that comes back goes to the head of its ready list; but where others of its name and level are parked, before those:
 -- it is older. `number`: that of the place it had.
 -- Gives: `to_head`.
+--- include: job/put_first
 --- if limited
 --- include: limits/parked
 local function to_head(id, level, number)
@@ -10,9 +11,9 @@ local function to_head(id, level, number)
     -- with `redis.call('HINCRBY'` for `-redis.call('HINCRBY'`: a job that comes back goes behind younger ones
     redis.call('ZADD', parked, turn_of(number, level, -redis.call('HINCRBY', meta, 'parked', 1)), id)
   else
-    redis.call('LPUSH', ready(level), id)
+    put_first(id, level)
   end
 end
 --- else
-local function to_head(id, level) redis.call('LPUSH', ready(level), id) end
+local to_head = put_first
 --- end
