@@ -10,6 +10,7 @@ import sys
 
 import duly
 import pytest
+from slow_lines import FAR, slow_lines
 from support import Command, Server, Start, until
 
 
@@ -51,3 +52,14 @@ def test_a_bench_of_a_server_that_goes_away_says_what_may_be_left(own_server: Se
     assert bench.returncode == 1
     assert "may be left" in err
     assert "is the server running?" in err
+
+
+def test_a_bench_over_a_slow_line_does_not_take_its_pushes_for_lateness(server: Server, prefix: str) -> None:
+    with slow_lines(server.socket, [FAR]) as [url]:
+        command = [sys.executable, "-m", "duly", "bench", "--each", "50ms", "--json", "--url", url, "--prefix", prefix]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    late = json.loads(ended.stdout)[-1]
+    assert (late["what"], late["count"]) == ("delayed jobs: how late", 50)
+    # One by one, the pushes would take fifty round trips.
+    assert late["max_us"] < 25 * FAR.round_trip * 1_000_000

@@ -30,6 +30,8 @@ ZONES = [
 ]
 UNCHANGING = {"UTC", "Asia/Kathmandu", "Asia/Shanghai"}
 MON, FRI, SUN = 0, 4, 6
+MINUTE = timedelta(minutes=1)
+QUARTER = [number * MINUTE for number in range(15)]  # all these clocks change at its begin
 
 
 def days_of_month(day: date) -> int:
@@ -97,15 +99,15 @@ class Clock:
 @cache
 def clock(zone: str) -> Clock:
     of, read = ZoneInfo(zone), Clock({}, {})
-    minute = timedelta(minutes=1)
     before: datetime | None = None
-    for at in range(START, END, 60):
-        wall = datetime.fromtimestamp(at, of).replace(tzinfo=None, fold=0)
-        read.shows.setdefault(wall, []).append(at)
-        while before is not None and before + minute < wall:
-            before += minute
-            read.leaves_out[before] = at
-        before = wall
+    for quarter in range(START, END, 900):
+        shown = datetime.fromtimestamp(quarter, of).replace(tzinfo=None, fold=0)
+        while before is not None and before + MINUTE < shown:
+            before += MINUTE
+            read.leaves_out[before] = quarter
+        for number, minute in enumerate(QUARTER):
+            before = shown + minute
+            read.shows.setdefault(before, []).append(quarter + 60 * number)
     return read
 
 

@@ -22,9 +22,14 @@ shape=(--workspace --features duly/opentelemetry) # of every build: see tools/bu
 static() {
     check 'runner: a failing check fails' ./tools/test.sh --self-check
     check 'rust: format' cargo fmt --all --check
+    beside rust_lints other_lints
+}
+rust_lints() {
     check 'rust: lint' cargo clippy "${shape[@]}" --all-targets -- -D warnings
     check 'rust: lint of the long runs' cargo clippy "${shape[@]}" --test soak -- -D warnings
     check 'rust: without traces' cargo check --workspace --lib --examples
+}
+other_lints() {
     check 'python: format' ruff format --check .
     check 'python: lint' ruff check .
     check 'python: types' over '*.py' mypy
@@ -41,16 +46,18 @@ units() {
         cargo test "${shape[@]}" --lib -- --skip model:: --skip connection::tests:: --skip embedded::tests::
 }
 
-# What two of the last steps build for themselves: with what the tests leave of the processors.
+# Other builds would compile PyO3 anew behind it. So it has a folder of its own, but where no build comes behind it: there it takes
+# all else as the lint has left it.
 free_threaded() {
-    timeout -k 10 "$longest_step_s" env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" \
-        cargo check -p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded"
+    local what=(-p duly-python --target-dir "${CARGO_TARGET_DIR:-target}/free-threaded")
+    [ "${CI:-}" = true ] && what=("${shape[@]}" --lib)
+    timeout -k 10 "$longest_step_s" env PYO3_CONFIG_FILE="$PWD/py-binding/free-threaded.cfg" cargo check "${what[@]}"
 }
+
+# What the last step builds for itself: with what the tests leave of the processors.
 build_ahead() {
     [ -z "$only" ] || return 0
-    export longest_step_s
-    export -f free_threaded
-    setsid nice -n 19 bash -c 'free_threaded; cargo build --release --quiet -p duly-bench --bin duly-guard' \
+    setsid nice -n 19 cargo build --release --quiet -p duly-bench --bin duly-guard \
         >"$logs/build-ahead.log" 2>&1 </dev/null &
     # With all that it has started: a Ctrl-C does not reach it.
     ahead=$!
@@ -68,11 +75,11 @@ steps() {
     needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
     # Tests that wait for much of their time leave processors to what stands beside them.
     beside integration small_ones_and_the_wheel
-    # The file says what PyO3 would find out about such a Python, which few machines have.
-    check 'rust: a Python without the GIL' free_threaded
     needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
         --ignore=python-tests/test_docs_examples.py --numprocesses "$((3 * DULY_TEST_PROCESSES / 2))" --dist loadgroup
     beside plain_php_and_docs think_php laravel_and_messenger
+    # The file says what PyO3 would find out about such a Python, which few machines have.
+    check 'rust: a Python without the GIL' free_threaded
     check 'bench: guard of the plain path' python -m bench.guard
 }
 
