@@ -102,8 +102,7 @@ impl Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         for heard in &self.heard {
-            // What comes behind this, the program hears of itself.
-            let is_due = heard.handled.end(&Locked::wait(), self.are_passed_on && heard.has_come());
+            let is_due = heard.end(&Locked::wait(), self.are_passed_on);
             heard.handled.send_if(is_due);
         }
     }
@@ -179,6 +178,13 @@ impl Heard {
     fn has_come(&self) -> bool {
         self.handled.came.load(Ordering::Acquire) != self.seen
     }
+
+    /// The command has ended. Is what came, and it did not see, to be sent to the program? What comes behind this, that hears of itself.
+    fn end(&self, locked: &Locked, is_passed_on: bool) -> bool {
+        let is_last = self.handled.end(locked);
+        let is_owed = is_last && self.handled.is_owed.load(Ordering::Relaxed);
+        (is_owed || is_passed_on && self.has_come()) && self.handled.pass_on(locked)
+    }
 }
 
 impl Handled {
@@ -203,24 +209,33 @@ impl Handled {
         let seen = self.came.load(Ordering::Acquire);
         self.commands.fetch_add(1, Ordering::Relaxed);
         if !is_ours(&current) {
-            self.is_kept.store(false, Ordering::Release);
-            // SAFETY: only one thread has the lock, and a forked process does not read what is not kept.
-            unsafe { *self.before.get() = current };
-            self.is_kept.store(true, Ordering::Release);
-            set(self.end.number(), &ours());
+            self.keep(current);
+            let replaced = set(self.end.number(), &ours());
+            // The program may have set another one this moment.
+            if !is_ours(&replaced) {
+                self.keep(replaced);
+            }
         }
         Some(Heard { handled: self, seen })
     }
 
-    /// A command that heard of it has ended, and gives it to the program if it `passes_on`. Is it to be sent?
-    fn end(&self, locked: &Locked, passes_on: bool) -> bool {
+    /// By who has the lock.
+    fn keep(&self, action: libc::sigaction) {
+        self.is_kept.store(false, Ordering::Release);
+        // SAFETY: only one thread has the lock, and a forked process does not read what is not kept.
+        unsafe { *self.before.get() = action };
+        self.is_kept.store(true, Ordering::Release);
+    }
+
+    /// A command that heard of it hears of it no more. Was it the last one?
+    fn end(&self, _: &Locked) -> bool {
         // A process that was forked by what a command has called counts from 0.
         let was = self.commands.load(Ordering::Relaxed);
         self.commands.store(was.saturating_sub(1), Ordering::Relaxed);
         if was == 1 {
             self.restore();
         }
-        (passes_on || was == 1 && self.is_owed.load(Ordering::Relaxed)) && self.pass_on(locked)
+        was == 1
     }
 
     /// Is it to be sent to the program now? Not twice; not while a command hears of it, but then when the last one ends; and not if it
@@ -325,9 +340,12 @@ extern "C" fn forked() {
 // SAFETY: all zeros is a valid action.
 const DEFAULT: libc::sigaction = unsafe { std::mem::zeroed() };
 
-fn set(signal: c_int, action: &libc::sigaction) {
-    // SAFETY: it lives until the call returns. The action is that of the system, or was set for this signal before.
-    unsafe { libc::sigaction(signal, &raw const *action, std::ptr::null_mut()) };
+/// Gives the action of before.
+fn set(signal: c_int, action: &libc::sigaction) -> libc::sigaction {
+    let mut before = DEFAULT;
+    // SAFETY: both live until the call returns. The action is that of the system, or was set for this signal before.
+    unsafe { libc::sigaction(signal, &raw const *action, &raw mut before) };
+    before
 }
 
 fn now(signal: c_int) -> libc::sigaction {
@@ -385,7 +403,7 @@ mod tests {
     }
 
     fn end(heard: &Heard) -> bool {
-        heard.handled.end(&Locked::wait(), heard.has_come())
+        heard.end(&Locked::wait(), true)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 --          of a ready list the last come first, because jobs are taken from its head meanwhile; a job may come again while jobs move.
 --          Where to go on in a ready list is `<level>;<entries that are left at its head>-<jobs that were put at heads so far>;<id behind them>`.
 -- Cost:    O(log^2 n), and O(1) for each of at most `look` entries, or 4 MiB of records and errors. Deep in a ready list it skips to where it goes on;
---          if jobs were taken it looks for that place among at most 1,000 entries.
+--          if jobs were taken, or came back, it looks for that place among at most 5,000 entries.
 --- include: job/routing, job/delayed_member, job/state_of
 local reply = { 0, 0, 0, '' }
 local looked, passed, left, bytes = 0, 0, limit, 0
@@ -100,10 +100,10 @@ end
 -- How many jobs were put at the heads of ready lists so far.
 local put_first_by_now = state == 'ready' and tonumber(redis.call('HGET', meta, 'put_first') or 0)
 
--- How many entries of the list are still to be looked at, when it were the first `before`, up to `last`, and so many were `put_first`.
--- Pushed jobs come behind them and jobs are taken from the head, so it is at most so many and those that were put at heads since.
--- `last` shows how many have left; it is not looked for where it may have more entries than one: behind an older one, jobs would be in
--- no page.
+-- How many entries of the list are still to be looked at. A page has left the first `before` of them, in front of `last`, when so many had
+-- been `put_first`. Pushed jobs come behind them and jobs are taken from the head, so now it is at most so many and those that were put at
+-- heads since, of all lists. Where `last` is shows how many it is. It is not looked for where it may have more entries than one: behind
+-- an older one, jobs would be in no page.
 local function before_now(list, length, level, before, put_first, last)
   -- with `before` for `before + put_first_by_now - put_first`: jobs are in no page where others have come back to the head
   local most = before + put_first_by_now - put_first
@@ -113,10 +113,13 @@ local function before_now(list, length, level, before, put_first, last)
   if most == 0 or redis.call('LINDEX', list, most) == last then return most end
   -- with `if false then`: pages never end beside workers that take as many jobs as one has, and give them back
   if redis.call('HEXISTS', stale, level .. ':' .. last) == 0 then
-    local from = math.max(0, most - 1000)
-    local entries = redis.call('LRANGE', list, from, most - 1)
-    for k = #entries, 1, -1 do
-      if entries[k] == last then return from + k - 1 end
+    -- with `math.max(1, most - 1000)` for `math.max(1, most - 5000)`: pages never end beside workers that give back very many jobs
+    for behind = most, math.max(1, most - 5000), -1000 do
+      local from = math.max(0, behind - 1000)
+      local entries = redis.call('LRANGE', list, from, behind - 1)
+      for k = #entries, 1, -1 do
+        if entries[k] == last then return from + k - 1 end
+      end
     end
   end
   return most

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::super::server::Server;
 use super::{all_ids, hours, job, of, queue_of, replaced, reserved, searched};
-use crate::{AuditOptions, Filter, Invariant, Job, Millis, OnDuplicate, Queue, ReserveOptions, State, When};
+use crate::{
+    AuditOptions, Filter, Invariant, Job, Millis, OnDuplicate, Outcome, Queue, ReserveOptions, Settlement, State, When,
+};
 
 #[tokio::test]
 async fn no_ready_job_is_missed_while_others_are_taken_and_pushed() {
@@ -188,23 +190,31 @@ async fn no_ready_job_is_missed_when_others_come_back_to_the_head() {
     }
 }
 
-/// What was released is taken again, and comes back again.
+/// What was released is taken again, and comes back again: in the list that is looked at, and in another one.
 #[tokio::test]
 async fn pages_of_ready_jobs_end_beside_workers_that_give_back_what_they_take() {
     let server = Server::start();
-    let queue = queue_of(&server, "orders");
-    queue.push_many((0..300).map(replaced), |_| ()).await.unwrap();
-    let mut running = Vec::<Job>::new();
-    let found = keys_of_pages(&queue, 20, async |page_number| {
-        assert!(page_number < 20);
-        for job in std::mem::take(&mut running) {
-            job.release(Duration::ZERO).await.unwrap();
+    for (name, level, jobs, limit, taken) in
+        [("few", 5, 300, 20, 60), ("many", 5, 4500, 500, 1500), ("others", 3, 4500, 500, 1500)]
+    {
+        let queue = queue_of(&server, name);
+        queue.push_many((0..jobs).map(replaced), |_| ()).await.unwrap();
+        if level != 5 {
+            queue.push_many((0..taken).map(|n| job(n).priority(level)), |_| ()).await.unwrap();
         }
-        running = reserved(&queue, 60).await;
-    });
-    let found = found.await;
-    let missed: Vec<_> = (60..300).map(|n| format!("k{n}")).filter(|key| !found.contains(key)).collect();
-    assert!(missed.is_empty(), "{missed:?}");
+        let mut running = Vec::<Job>::new();
+        let found = keys_of_pages(&queue, limit, async |page_number| {
+            assert!(page_number < 20, "{name}");
+            let all = std::mem::take(&mut running);
+            let back = all.iter().map(|job| Settlement { outcome: Outcome::GIVEN_BACK, ..Settlement::done(job) });
+            queue.settle_all(&back.collect::<Vec<_>>()).await.unwrap();
+            running = reserved(&queue, usize::try_from(taken).unwrap()).await;
+        });
+        let found = found.await;
+        let stay = if level == 5 { taken..jobs } else { 0..jobs };
+        let missed: Vec<_> = stay.map(|n| format!("k{n}")).filter(|key| !found.contains(key)).collect();
+        assert!(missed.is_empty(), "{name}: {missed:?}");
+    }
 }
 
 /// Those come to no head.
