@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import duly
 import pytest
 from support import Command, Program, Server, Start, programs
+from web_client import StartWeb, Web
 
 numbers = itertools.count()
 
@@ -86,3 +87,24 @@ def duly_command(start: Start) -> Command:
         return command.returncode, out, err
 
     return run
+
+
+@pytest.fixture
+def start_web() -> Iterator[StartWeb]:
+    started: list[Web] = []
+
+    def run(url: str, prefix: str, *arguments: str, password: str = "") -> Web:
+        started.append(Web(url, prefix, *arguments, password=password))
+        return started[-1]
+
+    yield run
+    for web in started:
+        web.process.kill()
+        web.process.communicate()
+
+
+@pytest.fixture
+def web(start_web: StartWeb, server: Server, prefix: str) -> Web:
+    web = start_web(server.url, prefix)
+    web.enter()
+    return web

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import duly
 from support import Server, running, until
-from test_web import Web
 from test_web_browser import Browser, chromium
+from web_client import Web
 
 FOLDER = Path(__file__).parent.parent / "docs" / "operate"
 MOST_BYTES = 200_000

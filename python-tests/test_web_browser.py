@@ -16,7 +16,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from support import Server, until
-from test_web import HOSTILE, PAGES, Web, fill
+from web_client import HOSTILE, PAGES, Web, fill
 
 pytestmark = pytest.mark.xdist_group("browser")  # one for all: it takes seconds to start
 

@@ -45,6 +45,7 @@ mod words;
 mod workers;
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -56,7 +57,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use self::asked::Asked;
-use self::door::Door;
+use self::door::{Door, without_port};
 use self::scrape::Scrapes;
 use self::site::Site;
 use crate::signals::Ends;
@@ -91,7 +92,7 @@ pub(crate) struct Web {
     #[arg(long)]
     read_only: bool,
     /// A name by which browsers reach it, such as that of a proxy; may be given more than once
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host)]
     host: Vec<String>,
 }
 
@@ -133,7 +134,9 @@ impl Web {
 
     /// Errors: `InvalidArgument` if others could come in without one.
     fn password(&self) -> Result<Option<String>, Error> {
-        let password = std::env::var(PASSWORD).ok().filter(|password| !password.is_empty());
+        let password = std::env::var_os(PASSWORD).filter(|password| !password.is_empty());
+        let password = password.map(OsString::into_string).transpose();
+        let password = password.map_err(|_| invalid(format!("the password in {PASSWORD} is no text in UTF-8")))?;
         if password.as_ref().is_some_and(|password| password.chars().count() < SHORTEST_PASSWORD) {
             return Err(invalid(format!(
                 "the password in {PASSWORD} has fewer than {SHORTEST_PASSWORD} characters: take a longer one"
@@ -156,6 +159,15 @@ impl Web {
         let address = listener.local_addr().map_err(refused)?;
         Ok((listener, address))
     }
+}
+
+/// As a browser sends it, without the port: any is right.
+fn host(text: &str) -> Result<String, String> {
+    let name = without_port(text);
+    if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || "/:@?#".contains(letter)) {
+        return Err("name a host as in https://HOST/, such as queues.example.com".to_owned());
+    }
+    Ok(name.to_owned())
 }
 
 fn write_rest(lines: &mut UnboundedReceiver<String>, output: &mut Output<'_>) {

@@ -48,7 +48,8 @@ fn hours(count: u64) -> Duration {
 async fn reserved(queue: &Queue, most: usize) -> Vec<Job> {
     let mut jobs = Vec::new();
     loop {
-        let more = queue.reserve(&ReserveOptions::new().max((most - jobs.len()).min(1000)).lease(hours(1))).await.unwrap();
+        let more =
+            queue.reserve(&ReserveOptions::new().max((most - jobs.len()).min(1000)).lease(hours(1))).await.unwrap();
         jobs.extend(more.clone());
         if more.is_empty() || jobs.len() == most {
             return jobs;

@@ -276,7 +276,7 @@ fn begin(inside: &mut Inside, session: Session) -> Session {
     session
 }
 
-fn without_port(host: &str) -> &str {
+pub(crate) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         // The colons of an address of IPv6 stand in brackets.
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,

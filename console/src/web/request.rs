@@ -41,7 +41,7 @@ impl Fields {
 }
 
 /// What a browser asks for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
@@ -124,6 +124,11 @@ impl Response {
         }
         self
     }
+}
+
+/// A response without a page.
+pub(crate) fn plain(status: StatusCode, why: &str) -> Response {
+    Response::new(status, "text/plain; charset=utf-8", format!("{why}\n"))
 }
 
 /// Browsers take `//name` for a host, and a backslash for a slash.

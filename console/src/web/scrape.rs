@@ -11,7 +11,7 @@ use hyper::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use tokio::sync::Mutex;
 
 use super::door::{Door, Refused};
-use super::request::{Request, Response};
+use super::request::{Request, Response, plain};
 
 /// What is younger is given again: several scrapers make no more calls than one.
 const FRESH: Duration = Duration::from_secs(1);
@@ -50,7 +50,6 @@ pub(crate) fn may_scrape(door: &Door, request: &Request) -> Result<(), Closed> {
 }
 
 pub(crate) fn refusal(closed: &Closed, door: &Door) -> Response {
-    let plain = |status, why: &str| Response::new(status, "text/plain; charset=utf-8", format!("{why}\n"));
     if !door.has_password() {
         let why = "sign in, or start duly web with a password in DULY_WEB_PASSWORD: scrapers give that by Basic auth";
         return plain(StatusCode::UNAUTHORIZED, why);

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::request::{Fields, Request, Response};
+use super::request::{Fields, Request, Response, plain};
 use super::site::Site;
 
 /// Others wait until one is free.
@@ -34,12 +34,15 @@ const LONGEST: Duration = Duration::from_secs(30);
 const LONGEST_HEAD: Duration = Duration::from_secs(5);
 /// How long its form may take: less together with the head than a connection lasts, or half a form could pass for a whole one.
 const LONGEST_FORM: Duration = Duration::from_secs(10);
+/// How long a browser waits for what an action comes to: less, with the head and the form, than a connection lasts.
+const LONGEST_ACTION: Duration = Duration::from_secs(12);
 /// How long the pages that are being answered may take when the server ends.
 const LONGEST_END: Duration = Duration::from_secs(1);
 /// How long actions may go on after that: many containers are killed 10 s after their SIGTERM.
 const LONGEST_END_OF_ACTIONS: Duration = Duration::from_secs(5);
 
 const FORM: &str = "application/x-www-form-urlencoded";
+const NOT_WHOLE: &str = "the form is not whole";
 
 /// What is under way. As many permits as connections, so nobody waits for one until the server ends.
 struct UnderWay {
@@ -91,11 +94,13 @@ async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, under_
     // Dropped with this when the server ends, and then cut off.
     let actions = Mutex::new(JoinSet::new());
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let acts = request.method() == Method::POST;
         let (site, under_way) = (Arc::clone(&site), Arc::clone(&under_way));
-        let answer = Box::pin(answer(request, peer, Arc::clone(&site)));
-        // At once, and not when the answer is first asked for: a browser that has gone by then never asks for it.
-        let answer: Answer = if acts { in_a_task(answer, under_way.action(), &actions, site) } else { answer };
+        let answer: Answer = if request.method() == Method::POST {
+            // At once, and not when the answer is first asked for: a browser that has gone by then never asks for it.
+            in_a_task(request, peer, site, Arc::clone(&under_way), &actions)
+        } else {
+            Box::pin(async move { site.handle(with_form(request, peer, Fields::default())).await })
+        };
         async move {
             let _being_answered = under_way.answers.acquire().await;
             Ok::<_, Infallible>(written(answer.await))
@@ -115,56 +120,80 @@ async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, under_
 
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// What acts goes on to its end, whoever waits for its answer.
+/// What acts goes on to its end, whoever waits for its answer, and however long that takes.
 fn in_a_task(
-    answer: Answer,
-    permit: Option<OwnedSemaphorePermit>,
-    actions: &Mutex<JoinSet<()>>,
+    request: hyper::Request<Incoming>,
+    peer: SocketAddr,
     site: Arc<Site>,
+    under_way: Arc<UnderWay>,
+    actions: &Mutex<JoinSet<()>>,
 ) -> Answer {
     let (tell, told) = oneshot::channel();
+    let (show, shown) = oneshot::channel();
+    let site_of_action = Arc::clone(&site);
     let acting = async move {
-        // Given back last, when what was cut off has been said.
-        let _permit = permit;
-        if let Err(Response { unseen: Some((session, notice)), .. }) = tell.send(answer.await) {
+        let site = site_of_action;
+        let read = read(request, peer).await;
+        // The end of the server waits for what acts, and not for a form that is still to come. It is given back last, when what was cut off
+        // has been said.
+        let _permit = under_way.action();
+        let response = match read {
+            Ok(request) => {
+                _ = show.send(request.clone());
+                site.handle(request).await
+            }
+            Err(refusal) => refusal,
+        };
+        if let Err(Response { unseen: Some((session, notice)), .. }) = tell.send(response) {
             site.door.notify_session(&session, notice);
         }
     };
     actions.lock().unwrap_or_else(PoisonError::into_inner).spawn(acting);
-    let failed = |_| {
-        let why = "this did not end: see the log of duly web\n";
-        Response::new(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", why)
-    };
-    Box::pin(async move { told.await.unwrap_or_else(failed) })
+    Box::pin(async move {
+        let mut told = std::pin::pin!(told);
+        let answered = match shown.await {
+            // It was refused.
+            Err(_) => told.await,
+            Ok(request) => match timeout(LONGEST_ACTION, &mut told).await {
+                Ok(answered) => answered,
+                Err(_) => return site.goes_on(&request),
+            },
+        };
+        answered
+            .unwrap_or_else(|_| plain(StatusCode::INTERNAL_SERVER_ERROR, "this did not end: see the log of duly web"))
+    })
 }
 
-async fn answer(request: hyper::Request<Incoming>, peer: SocketAddr, site: Arc<Site>) -> Response {
+/// A request with its form; or why it is refused.
+async fn read(request: hyper::Request<Incoming>, peer: SocketAddr) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
-    let refuse = |status, why: &'static str| Response::new(status, "text/plain; charset=utf-8", why);
-    let mut form = Fields::default();
-    if head.method == Method::POST {
-        let kind = head.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-        if !kind.starts_with(FORM.as_bytes()) {
-            return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a form\n");
-        }
-        let length = body.size_hint().exact();
-        let Ok(body) = timeout(LONGEST_FORM, Limited::new(body, MOST_BODY_BYTES).collect()).await else {
-            return refuse(StatusCode::REQUEST_TIMEOUT, "the form took too long\n");
-        };
-        let body = match body {
-            Ok(body) => body.to_bytes(),
-            Err(_) => return refuse(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large\n"),
-        };
-        // Of a browser that has gone half way there may be no error.
-        if length.is_some_and(|length| length != body.len() as u64) {
-            return refuse(StatusCode::BAD_REQUEST, "the form is not whole\n");
-        }
-        form = Fields::parse(&body);
+    let kind = head.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    if !kind.starts_with(FORM.as_bytes()) {
+        return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a form"));
     }
+    let length = body.size_hint().exact();
+    let Ok(body) = timeout(LONGEST_FORM, Limited::new(body, MOST_BODY_BYTES).collect()).await else {
+        return Err(plain(StatusCode::REQUEST_TIMEOUT, "the form took too long"));
+    };
+    let body = match body {
+        Ok(body) => body.to_bytes(),
+        Err(error) if error.is::<LengthLimitError>() => {
+            return Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"));
+        }
+        Err(_) => return Err(plain(StatusCode::BAD_REQUEST, NOT_WHOLE)),
+    };
+    // Of a browser that has gone half way there may be no error.
+    if length.is_some_and(|length| length != body.len() as u64) {
+        return Err(plain(StatusCode::BAD_REQUEST, NOT_WHOLE));
+    }
+    Ok(with_form(hyper::Request::from_parts(head, ()), peer, Fields::parse(&body)))
+}
+
+fn with_form<T>(request: hyper::Request<T>, peer: SocketAddr, form: Fields) -> Request {
+    let (head, _) = request.into_parts();
     let query = Fields::parse(head.uri.query().unwrap_or("").as_bytes());
     let path = head.uri.path().to_owned();
-    let peer = peer.to_string();
-    site.handle(Request { method: head.method, path, query, headers: head.headers, form, peer }).await
+    Request { method: head.method, path, query, headers: head.headers, form, peer: peer.to_string() }
 }
 
 fn written(response: Response) -> hyper::Response<Full<Bytes>> {

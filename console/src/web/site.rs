@@ -15,7 +15,7 @@ use super::asked::Asked;
 use super::door::{Door, Refused, Sending, Session};
 use super::frame::Frame;
 use super::named::Named;
-use super::request::{REFRESH, Request, Response};
+use super::request::{REFRESH, Request, Response, plain};
 use super::scrape::{self, Closed, Scrapes};
 use super::view::{Failure, Page, View, failed};
 use super::words::{Words, fill};
@@ -103,15 +103,7 @@ impl Site {
             let cookie = format!("{LANGUAGE_COOKIE}={}; Path=/; Max-Age=31536000; SameSite=Strict", language.short);
             response = response.with(SET_COOKIE, &cookie);
         }
-        if !response.headers.contains_key(CACHE_CONTROL) {
-            response = response.with(CACHE_CONTROL, "no-store");
-        }
-        response
-            .with(CONTENT_SECURITY_POLICY, POLICY)
-            .with(X_CONTENT_TYPE_OPTIONS, "nosniff")
-            .with(REFERRER_POLICY, "same-origin")
-            .with(CROSS_ORIGIN_OPENER, "same-origin")
-            .with(CROSS_ORIGIN_RESOURCE, "same-origin")
+        closed(response)
     }
 
     async fn answer(&self, request: &Request) -> Response {
@@ -187,7 +179,8 @@ impl Site {
             };
             return Ok(Some(self.ask_to_sign_in(request, status, why)));
         }
-        if let Some(token) = request.query.given("token") {
+        // Programs that look what is behind a link ask for its head: that does not use up the token.
+        if let Some(token) = request.query.given("token").filter(|_| request.method == Method::GET) {
             return Ok(Some(match self.door.enter_by_token(token)? {
                 Some(session) => come_in(&session),
                 // Whoever is in, and loads the address again, stays in.
@@ -336,6 +329,14 @@ impl Site {
         Response { unseen: Some((session.clone(), unseen)), ..self.framed(request, Some(session), &page) }
     }
 
+    /// What the browser gets of an action that takes longer than it waits. What it comes to, the next page says when it has ended.
+    pub(crate) fn goes_on(&self, request: &Request) -> Response {
+        let words = Self::words(request);
+        let body = html! { section.ask { p { (words.goes_on_yet) } p { a href="/" { (words.overview) } } } };
+        let page = Page { status: StatusCode::ACCEPTED, title: words.goes_on_title.to_owned(), body };
+        closed(self.framed(request, self.door.session(request).as_ref(), &page))
+    }
+
     /// When, who, and what.
     fn note(&self, request: &Request, session: Option<&Session>, what: &str) {
         let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
@@ -364,6 +365,15 @@ fn page_of(failure: Failure, words: &Words) -> Page {
     }
 }
 
-fn plain(status: StatusCode, why: &str) -> Response {
-    Response::new(status, "text/plain; charset=utf-8", format!("{why}\n"))
+/// With what keeps the page to itself.
+fn closed(mut response: Response) -> Response {
+    if !response.headers.contains_key(CACHE_CONTROL) {
+        response = response.with(CACHE_CONTROL, "no-store");
+    }
+    response
+        .with(CONTENT_SECURITY_POLICY, POLICY)
+        .with(X_CONTENT_TYPE_OPTIONS, "nosniff")
+        .with(REFERRER_POLICY, "same-origin")
+        .with(CROSS_ORIGIN_OPENER, "same-origin")
+        .with(CROSS_ORIGIN_RESOURCE, "same-origin")
 }

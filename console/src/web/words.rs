@@ -221,6 +221,8 @@ words! {
     done_schedule_run: "The job {} is pushed.", "任务 {} 已推入。";
     done_schedule_remove: "The schedule is removed.", "定时任务已删除。";
     under_way: "This form was sent before, and what it asks for is under way. See what it comes to before you do it again.", "此表单已提交，操作正在进行中。请先查看结果再重试。";
+    goes_on_title: "This goes on", "操作仍在进行";
+    goes_on_yet: "This takes longer than a browser waits. It goes on, and a page that is loaded when it has ended says what came of it. Do not do it again before.", "操作时间较长，浏览器不再等待。操作会继续进行，结束后打开的页面会显示结果。在此之前请勿重复操作。";
     done_before: "This form was sent before, and acted once. Nothing more was done.", "此表单已提交过，只执行一次；未再执行任何操作。";
 
     no_failed: "No job has failed for good", "没有失败的任务";
