@@ -332,7 +332,7 @@ impl Site {
     /// What the browser gets of an action that takes longer than it waits. What it comes to, the next page says when it has ended.
     pub(crate) fn goes_on(&self, request: &Request) -> Response {
         let words = Self::words(request);
-        let body = html! { section.ask { p { (words.goes_on_yet) } p { a href="/" { (words.overview) } } } };
+        let body = html! { section.ask { h1 { (words.goes_on_title) } p { (words.goes_on_yet) } p { a href="/" { (words.overview) } } } };
         let page = Page { status: StatusCode::ACCEPTED, title: words.goes_on_title.to_owned(), body };
         closed(self.framed(request, self.door.session(request).as_ref(), &page))
     }
