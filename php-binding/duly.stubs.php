@@ -993,7 +993,7 @@ namespace Duly {
         }
 
         /**
-         * Gives the job back without counting a failure.
+         * Gives the job back: no failure is counted, unless it is `counted`.
          *
          * @param int|float|null $after how many seconds until it may run again, 0 to 100 years. Default: 0, at once
          * @param ?string $reason is kept with the job as its last error, at most 8 KiB. Default: that stays

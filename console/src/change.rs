@@ -199,7 +199,7 @@ impl Reschedule {
 pub(crate) struct Purge {
     #[command(flatten)]
     one: One,
-    /// Which ones
+    /// State of the jobs to remove
     #[arg(value_enum)]
     state: JobState,
     #[command(flatten)]

@@ -19,7 +19,7 @@ Jobs without a name:   --unnamed instead of --name
 pub(crate) struct Failed {
     #[command(flatten)]
     one: One,
-    /// At most so many groups, the largest first
+    /// Maximum number of groups, the largest first
     #[arg(long, default_value_t = 20, value_parser = crate::jobs::at_least_one)]
     limit: usize,
     #[command(flatten)]

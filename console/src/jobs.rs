@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::matches::{EVERY, Matches, end_progress, in_their_order, progress};
-use crate::show::{Shown, escaped, moment, or_dash};
+use crate::show::{Shown, escaped, moment, most_failures, or_dash};
 use crate::target::{By, One, Which};
 use crate::when::When;
 use crate::{DONE, FAILED, Output, invalid};
@@ -46,10 +46,10 @@ pub(crate) struct Peek {
     /// In which state: failed ones in the order in which they failed, all others in that in which they come up
     #[arg(value_enum, default_value = "ready")]
     state: JobState,
-    /// At most so many, 1 to 1,000
+    /// Maximum number of jobs, 1 to 1,000
     #[arg(long, default_value_t = 20)]
     limit: usize,
-    /// Behind so many
+    /// Skip this many jobs
     #[arg(long, default_value_t = 0)]
     offset: usize,
     /// Show the data of each job, too
@@ -92,7 +92,7 @@ fn row_of(job: &JobView) -> Vec<String> {
         or_dash(envelope.name.clone()),
         or_dash(envelope.key.clone()),
         envelope.priority.to_string(),
-        format!("{}/{}", envelope.attempts, envelope.max_attempts),
+        format!("{}/{}", envelope.attempts, most_failures(envelope)),
         job.at.map(moment).unwrap_or_default(),
         job.undecodable.clone().unwrap_or_else(|| envelope.error.clone()),
     ]
@@ -116,7 +116,7 @@ pub(crate) struct Find {
     /// Jobs in this state; may be given more than once [default: all states]
     #[arg(long, value_enum, value_name = "STATE")]
     state: Vec<JobState>,
-    /// At most so many jobs that match, 1 or more
+    /// Maximum number of jobs that match, 1 or more
     #[arg(long, default_value_t = 20, value_parser = at_least_one)]
     limit: usize,
     #[command(flatten)]
@@ -156,7 +156,7 @@ impl Find {
             ("name", or_dash(envelope.name.clone())),
             ("key", or_dash(envelope.key.clone())),
             ("priority", envelope.priority.to_string()),
-            ("failures", format!("{} of at most {}", envelope.attempts, envelope.max_attempts)),
+            ("failures", format!("{} of at most {}", envelope.attempts, most_failures(envelope))),
             ("came back", job.returns.to_string()),
         ];
         lines.extend(job.at.map(|at| ("at", format!("{} UTC", moment(at)))));
@@ -290,10 +290,23 @@ impl<'a> Job<'a> {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Duplicate {
-    /// Push nothing, and say so
-    Reject,
+    /// Push nothing, and fail
+    #[value(alias = "reject")]
+    Refuse,
+    /// Push nothing, and print the id of the job that is there
+    Keep,
     /// Push it in place of the job that is there
     Replace,
+}
+
+impl From<Duplicate> for OnDuplicate {
+    fn from(duplicate: Duplicate) -> Self {
+        match duplicate {
+            Duplicate::Refuse => Self::Refuse,
+            Duplicate::Keep => Self::Keep,
+            Duplicate::Replace => Self::Replace,
+        }
+    }
 }
 
 /// Push a job
@@ -331,7 +344,7 @@ pub(crate) struct Push {
     #[arg(long = "header", value_name = "NAME=VALUE")]
     headers: Vec<String>,
     /// What to do if there is a job with its id or key
-    #[arg(long, value_enum, default_value = "reject")]
+    #[arg(long, value_enum, default_value = "refuse")]
     on_duplicate: Duplicate,
 }
 
@@ -357,9 +370,7 @@ impl Push {
                 header.split_once('=').ok_or_else(|| invalid(format!("a header is NAME=VALUE, not '{header}'")))?;
             job = job.header(name, value);
         }
-        if matches!(self.on_duplicate, Duplicate::Replace) {
-            job = job.on_duplicate(OnDuplicate::Replace);
-        }
+        job = job.on_duplicate(self.on_duplicate.into());
         let pushed = self.one.open(&output).await?.push(job).await?;
         output.line(pushed.id());
         Ok(DONE)

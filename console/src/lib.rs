@@ -92,9 +92,9 @@ enum Command {
     Requeue(Box<change::Requeue>),
     Reschedule(Box<change::Reschedule>),
     Purge(Box<change::Purge>),
-    /// Hand out no more jobs of a queue; what runs may finish
+    /// Pause a queue: running jobs finish, and no others start
     Pause(change::SetPaused),
-    /// Hand out jobs of a queue again
+    /// Resume a queue that is paused
     Resume(change::SetPaused),
     Limits(limits::Limits),
     Workers(workers::Workers),

@@ -33,10 +33,10 @@ pub(crate) struct Schedules {
 #[derive(Debug, Clone, Copy, Args)]
 #[group(multiple = false, requires = "name")]
 struct Act {
-    /// Fire it no more until it is resumed
+    /// Pause the schedule until it is resumed
     #[arg(long)]
     pause: bool,
-    /// Fire it again, from the next slot on
+    /// Resume it, from the next slot on
     #[arg(long)]
     resume: bool,
     /// Push a job of it now, which moves none of its slots

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use comfy_table::{CellAlignment, ColumnConstraint, Table, presets};
-use duly::{Error, ErrorKind, Millis};
+use duly::{Envelope, Error, ErrorKind, Millis};
 use serde::Serialize;
 
 use crate::Output;
@@ -16,6 +16,11 @@ pub(crate) struct Shown {
     /// Write JSON, one value
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// How many failures the job can have, the last of which is for good: one more than retries.
+pub(crate) fn most_failures(envelope: &Envelope) -> u64 {
+    u64::from(envelope.max_attempts) + 1
 }
 
 impl Output<'_> {

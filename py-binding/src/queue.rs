@@ -21,8 +21,8 @@ use crate::waiting::{unless_interrupted, wait};
 ///
 /// A queue is partitioned when one cluster node cannot carry it. A job's part is chosen by its key, or else by its
 /// id. Priorities and order hold within a part only. Operations on one job search every part if it is not where it
-/// should be; `counts` and operations on all jobs make one call for each part. The `queue` of a job that came from a
-/// split queue is the part.
+/// should be; `counts` and operations on all jobs make one call for each part. The `queue` of a job from a
+/// partitioned queue is the part.
 #[pyclass(frozen, module = "duly")]
 pub(crate) struct Queue {
     pub(crate) queue: blocking::Queue,

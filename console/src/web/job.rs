@@ -10,7 +10,7 @@ use super::request::Response;
 use super::text::{number, or_dash, shown, shown_lines, time};
 use super::view::{Failure, Page, Shown, View};
 use super::words::fill;
-use crate::show::span;
+use crate::show::{most_failures, span};
 
 /// The characters of its data, or of its error, that are shown.
 const MOST_SHOWN: usize = 64 * 1024;
@@ -93,7 +93,7 @@ fn facts(view: &View<'_>, found: &Found) -> Markup {
             (row(words.name, or_dash(envelope.name.as_deref())))
             (row(words.key, or_dash(envelope.key.as_deref())))
             (row(words.priority, html! { (envelope.priority) }))
-            (row(words.failures, html! { (fill(words.failures_of, &[&envelope.attempts, &envelope.max_attempts])) }))
+            (row(words.failures, html! { (fill(words.failures_of, &[&envelope.attempts, &most_failures(envelope)])) }))
             @if let Some(at) = at { (row(at, time(moment_of(job)))) }
             (row(words.pushed_at, time(pushed)))
             (text_row(words.delay, seconds(Some(delay).filter(|delay| *delay > Millis::ZERO))))

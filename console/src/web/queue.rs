@@ -11,7 +11,7 @@ use super::runs;
 use super::text::{beginning, number, or_dash, shown, time};
 use super::view::{A_PAGE, Page, Shown, View};
 use super::words::{Words, fill};
-use crate::show::span;
+use crate::show::{most_failures, span};
 
 pub(crate) const STATES: [State; 4] = [State::Ready, State::Reserved, State::Delayed, State::Failed];
 
@@ -177,7 +177,7 @@ fn line(view: &View<'_>, named: &Named, job: &JobView, has_error: bool) -> Marku
             td data-name=(words.name) { (or_dash(envelope.name.as_deref())) }
             td data-name=(words.key) { (or_dash(envelope.key.as_deref())) }
             td.number data-name=(words.priority) { (envelope.priority) }
-            td.number data-name=(words.failures) { (envelope.attempts) "/" (envelope.max_attempts) }
+            td.number data-name=(words.failures) { (envelope.attempts) "/" (most_failures(envelope)) }
             td data-name=(moment_name(job.state, words)) { (time(moment_of(job))) }
             @if has_error { td.error data-name=(words.error) { (or_dash(Some(&beginning(error)))) } }
             @if job.state == State::Failed && view.may_act { td { (view.button("requeue", &fields, words.requeue, "small")) } }

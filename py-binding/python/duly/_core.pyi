@@ -168,8 +168,8 @@ class Queue:
 
     A queue is partitioned when one cluster node cannot carry it. A job's part is chosen by its key, or else by its
     id. Priorities and order hold within a part only. Operations on one job search every part if it is not where it
-    should be; `counts` and operations on all jobs make one call for each part. The `queue` of a job that came from a
-    split queue is the part.
+    should be; `counts` and operations on all jobs make one call for each part. The `queue` of a job from a
+    partitioned queue is the part.
     """
 
     @property
@@ -652,7 +652,7 @@ class Job(ReservedJob):
         """
 
     def release(self, after: _Span | None = None, *, reason: str = "", counted: bool = False) -> None:
-        """Give the job back without counting a failure.
+        """Give the job back: no failure is counted, unless it is `counted`.
 
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
@@ -2752,7 +2752,7 @@ class AsyncJob(ReservedJob):
         """
 
     def release(self, after: _Span | None = None, *, reason: str = "", counted: bool = False) -> Call[None]:
-        """Give the job back without counting a failure.
+        """Give the job back: no failure is counted, unless it is `counted`.
 
         Args:
             after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.

@@ -57,7 +57,7 @@ impl Job {
         Self::settle(slf, failed, error, changed, |py, next| object(py, wait_of(next)))
     }
 
-    /// Give the job back without counting a failure.
+    /// Give the job back: no failure is counted, unless it is `counted`.
     ///
     /// Args:
     ///     after: how long until it may run again, in seconds or as a timedelta, 0 to 100 years. Default: 0, at once.
