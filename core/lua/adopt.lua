@@ -11,7 +11,9 @@ if refused then return refused end
 --- include: call/clock, wake/one, wake/at
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
--- without: a foreign type under `delayed` stores a batch by half
+-- without 3 lines: a foreign type under a key stores a batch by half
+redis.call('HLEN', jobs)
+redis.call('HLEN', returned)
 redis.call('ZCARD', delayed)
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list stores a batch by half
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end

@@ -22,7 +22,7 @@ redis.call('ZCARD', failed)
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list gives a batch back by half
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 --- include: call/allow_growing
---- include: call/clock, job/routing, job/delayed_member, job/put_first, wake/one, wake/at
+--- include: call/clock, job/routing, job/delayed_member, job/put_first, failed/note_unheard, wake/one, wake/at
 local some_ready, earliest = false, nil
 -- A server that dies may keep the first of these writes alone (`docs/servers.md`): nothing runs before the batch is on its way no more.
 redis.call('HSET', departed, 'unfinished', '1')
@@ -49,14 +49,14 @@ for at = #entries - 3, 1, -4 do
   -- without: a job that was on its way forgets how often it failed
   if came_back ~= '' then redis.call('HSET', returned, id, came_back) end
   redis.call('HSET', jobs, id, record)
-  coming[#coming + 1] = { id, level, score, is_taken and 'failed' or state }
+  coming[#coming + 1] = { id, level, score, is_taken and 'failed' or state, is_taken }
 end
 redis.call('DEL', departing)
 -- The other queue knows this batch as one that never comes, by the sequence behind its own.
 -- without: the next batch is taken for this one, and never comes into the other queue
 redis.call('HSET', departed, 'sequence', string.format('%.0f', sequence + 1))
 for _, job in ipairs(coming) do
-  local id, level, score, its_state = unpack(job)
+  local id, level, score, its_state, fails_now = unpack(job)
   if its_state == 'ready' then
     put_first(id, level)
     some_ready = true
@@ -65,6 +65,11 @@ for _, job in ipairs(coming) do
     earliest = math.min(tonumber(score), earliest or tonumber(score))
   else
     redis.call('ZADD', failed, score, id)
+    if fails_now then
+      -- without: no worker hears of a job that fails on its way back
+      note_unheard(id)
+      redis.pcall('HINCRBY', stats, 'failed', 1)
+    end
   end
 end
 redis.call('HDEL', departed, 'unfinished')

@@ -272,15 +272,16 @@ fn failed_jobs_that_come_push_out_no_others() {
 #[test]
 fn a_foreign_type_stores_no_batch_by_half() {
     let all = [("a", Target::Due(FAR_MS), &b""[..]), ("b", Target::Ready, b"1;1;x"), ("c", Target::Failed, b"1;1;x")];
-    for name in ["delayed", "returned", "failed", "adopted", "ready:5"] {
+    for name in ["jobs", "delayed", "returned", "failed", "adopted", "ready:5"] {
         let mut stage = Stage::new();
         let key = stage.spell(Key::Jobs).replace("jobs", name);
         stage.server.command(&["SET", &key, "foreign"]);
         // In either order.
         for jobs in [all.to_vec(), all.iter().rev().copied().collect()] {
             assert!(stage.adopt(1, &jobs).is_err(), "{name}");
-            let jobs = stage.spell(Key::Jobs);
-            assert_eq!(stage.number(&["EXISTS", &jobs]), 0, "{name}");
+            let (jobs, returned) = (stage.spell(Key::Jobs), stage.spell(Key::Returned));
+            let stored = stage.number(&["EXISTS", &jobs, &returned]);
+            assert_eq!(stored, i64::from(key == jobs || key == returned), "{name}");
         }
     }
 }
@@ -691,6 +692,10 @@ fn what_is_given_back_is_where_it_was_and_comes_once() {
     let failed = stage.spell(Key::Failed);
     assert_eq!(stage.lines(&["ZRANGE", &failed, "0", "-1"]), ["a"]);
     assert!(stage.lines(&["HMGET", &returned, "a"])[0].starts_with("2;3;its key belongs to another job"));
+    // Workers hear of it.
+    let stats = stage.spell(Key::Stats);
+    assert_eq!(stage.lines(&["HMGET", &meta, "unheard_last", "unheard:1"]), ["1", "a"]);
+    assert_eq!(stage.lines(&["HMGET", &stats, "failed"]), ["1"]);
     let given = format!("b.{}", second.unwrap());
     assert_eq!(stage.lines(&["LRANGE", &ready, "0", "-1"]), [given.as_str(), "c"]);
     assert_eq!(stage.lines(&["HMGET", &keys, "k"]), ["other"]);

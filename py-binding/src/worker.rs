@@ -155,9 +155,12 @@ impl WorkerEngine {
         let Some(failed) = event.failed.as_ref().filter(|failed| self.engine.may_call_hooks(failed)) else {
             return Ok(None);
         };
-        let Some(job) = self.engine.failed_job(failed) else { return Ok(None) };
         let of_it = |(name, _): &&(String, Py<Queue>)| name == failed.job.queue().name();
-        let Some((_, queue)) = self.queues.iter().find(of_it) else { return Ok(None) };
+        let queue = self.queues.iter().find(of_it);
+        let Some((job, (_, queue))) = self.engine.failed_job(failed).zip(queue) else {
+            self.engine.leave_hooks(failed);
+            return Ok(None);
+        };
         let job = Job::of(py, Inner::Blocking(job), queue.clone_ref(py).into_any())?;
         Ok(Some((job, failed.error().to_owned())))
     }
@@ -166,6 +169,13 @@ impl WorkerEngine {
     fn heard(&self, event: &WorkerEvent) {
         if let Some(failed) = &event.failed {
             self.engine.heard(failed);
+        }
+    }
+
+    /// Leave the job of this event to another worker: its hooks were not called to their end.
+    fn leave_hooks(&self, event: &WorkerEvent) {
+        if let Some(failed) = &event.failed {
+            self.engine.leave_hooks(failed);
         }
     }
 

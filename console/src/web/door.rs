@@ -15,6 +15,10 @@ const SESSION: Duration = Duration::from_secs(12 * 3600);
 const MOST_SESSIONS: usize = 100;
 /// The forms of a session that are remembered as sent.
 const MOST_SENT: usize = 1000;
+/// What of a form is remembered: its secret, or what somebody else has put there.
+const LONGEST_FORM: usize = 64;
+/// What the next page of a session says at the most.
+const MOST_NOTICES: usize = 10;
 /// So many wrong passwords within `WRONG_WITHIN`, and no other is looked at until that is over.
 const MOST_WRONG: usize = 10;
 const WRONG_WITHIN: Duration = Duration::from_secs(60);
@@ -61,18 +65,32 @@ pub(crate) struct Session {
     pub(crate) form_token: String,
     /// Its name in the log.
     pub(crate) name: String,
+}
+
+/// What is kept of a session.
+#[derive(Debug)]
+struct Kept {
+    session: Session,
     until: Instant,
     /// Forms that were sent: each acts once.
     sent: VecDeque<Sent>,
     /// What its next page says.
-    notice: Option<String>,
+    notices: VecDeque<String>,
+}
+
+impl Kept {
+    fn notify(&mut self, notice: String) {
+        if self.notices.len() == MOST_NOTICES {
+            self.notices.pop_front();
+        }
+        self.notices.push_back(notice);
+    }
 }
 
 impl Session {
     fn new() -> Result<Self, Error> {
         let name = secret()?.split_off(40);
-        let until = Instant::now() + SESSION;
-        Ok(Self { secret: secret()?, form_token: secret()?, name, until, sent: VecDeque::new(), notice: None })
+        Ok(Self { secret: secret()?, form_token: secret()?, name })
     }
 }
 
@@ -80,7 +98,7 @@ impl Session {
 struct Inside {
     /// Nothing once it was used.
     token: Option<String>,
-    sessions: VecDeque<Session>,
+    sessions: VecDeque<Kept>,
     /// When passwords were wrong.
     wrong: VecDeque<Instant>,
     /// When those of scrapers were: a scraper with an old password keeps nobody from signing in, and nobody keeps scrapers out.
@@ -199,32 +217,35 @@ impl Door {
     }
 
     pub(crate) fn session(&self, request: &Request) -> Option<Session> {
-        self.with_session(request, |session| session.clone())
+        self.with_session(request, |kept| kept.session.clone())
     }
 
-    fn with_session<T>(&self, request: &Request, use_it: impl FnOnce(&mut Session) -> T) -> Option<T> {
+    fn with_session<T>(&self, request: &Request, use_it: impl FnOnce(&mut Kept) -> T) -> Option<T> {
         let secret = request.cookie(&self.cookie)?;
         let mut inside = self.inside();
         let now = Instant::now();
-        inside.sessions.retain(|session| session.until > now);
-        inside.sessions.iter_mut().find(|session| same(&session.secret, secret)).map(use_it)
+        inside.sessions.retain(|kept| kept.until > now);
+        inside.sessions.iter_mut().find(|kept| same(&kept.session.secret, secret)).map(use_it)
     }
 
     /// Ends the session. Gives the cookie that takes the place of its own.
     pub(crate) fn leave(&self, session: &Session, request: &Request) -> String {
-        self.inside().sessions.retain(|known| !same(&known.secret, &session.secret));
+        self.inside().sessions.retain(|kept| !same(&kept.session.secret, &session.secret));
         self.written("", 0, request)
     }
 
-    /// A form is sent.
+    /// A form is sent. One of nobody's counts as sent before.
     pub(crate) fn send(&self, request: &Request, form: &str) -> Sending {
-        let sending = self.with_session(request, |session| {
-            if let Some(sent) = session.sent.iter().find(|sent| sent.form == form) {
+        if form.len() > LONGEST_FORM {
+            return Sending::Ended;
+        }
+        let sending = self.with_session(request, |kept| {
+            if let Some(sent) = kept.sent.iter().find(|sent| sent.form == form) {
                 return if sent.has_ended { Sending::Ended } else { Sending::UnderWay };
             }
-            session.sent.push_back(Sent { form: form.to_owned(), has_ended: false });
-            if session.sent.len() > MOST_SENT {
-                session.sent.pop_front();
+            kept.sent.push_back(Sent { form: form.to_owned(), has_ended: false });
+            if kept.sent.len() > MOST_SENT {
+                kept.sent.pop_front();
             }
             Sending::First
         });
@@ -233,8 +254,8 @@ impl Door {
 
     /// What the form asked for has ended.
     pub(crate) fn end(&self, request: &Request, form: &str) {
-        self.with_session(request, |session| {
-            for sent in session.sent.iter_mut().filter(|sent| sent.form == form) {
+        self.with_session(request, |kept| {
+            for sent in kept.sent.iter_mut().filter(|sent| sent.form == form) {
                 sent.has_ended = true;
             }
         });
@@ -242,23 +263,24 @@ impl Door {
 
     /// The form did nothing, and may be sent again.
     pub(crate) fn take_back(&self, request: &Request, form: &str) {
-        self.with_session(request, |session| session.sent.retain(|sent| sent.form != form));
+        self.with_session(request, |kept| kept.sent.retain(|sent| sent.form != form));
     }
 
     pub(crate) fn notify(&self, request: &Request, notice: String) {
-        self.with_session(request, |session| session.notice = Some(notice));
+        self.with_session(request, |kept| kept.notify(notice));
     }
 
     /// The same, when the request is over.
     pub(crate) fn notify_session(&self, session: &Session, notice: String) {
         let mut inside = self.inside();
-        if let Some(known) = inside.sessions.iter_mut().find(|known| same(&known.secret, &session.secret)) {
-            known.notice = Some(notice);
+        if let Some(kept) = inside.sessions.iter_mut().find(|kept| same(&kept.session.secret, &session.secret)) {
+            kept.notify(notice);
         }
     }
 
-    pub(crate) fn take_notice(&self, request: &Request) -> Option<String> {
-        self.with_session(request, |session| session.notice.take()).flatten()
+    /// The oldest first.
+    pub(crate) fn take_notices(&self, request: &Request) -> VecDeque<String> {
+        self.with_session(request, |kept| std::mem::take(&mut kept.notices)).unwrap_or_default()
     }
 }
 
@@ -269,7 +291,9 @@ impl Session {
 }
 
 fn begin(inside: &mut Inside, session: Session) -> Session {
-    inside.sessions.push_back(session.clone());
+    let until = Instant::now() + SESSION;
+    let kept = Kept { session: session.clone(), until, sent: VecDeque::new(), notices: VecDeque::new() };
+    inside.sessions.push_back(kept);
     if inside.sessions.len() > MOST_SESSIONS {
         inside.sessions.pop_front();
     }
@@ -331,6 +355,20 @@ mod tests {
         assert_eq!(sent("a"), Sending::First);
         assert!(door.leave(&session, &request).contains("=; Path=/; Max-Age=0; HttpOnly"));
         assert!(door.session(&request).is_none() && sent("c") == Sending::Ended);
+    }
+
+    #[test]
+    fn what_is_kept_of_a_session_is_bounded() {
+        let door = Door::new(None, Vec::new(), 80).unwrap();
+        let (session, request) = come_in(&door);
+        assert_eq!(door.send(&request, &"x".repeat(LONGEST_FORM + 1)), Sending::Ended);
+        for number in 0..2000 {
+            assert_eq!(door.send(&request, &number.to_string()), Sending::First);
+            door.notify_session(&session, number.to_string());
+        }
+        assert_eq!(door.inside().sessions[0].sent.len(), MOST_SENT);
+        assert_eq!(door.take_notices(&request), (1990..2000).map(|number| number.to_string()).collect::<Vec<_>>());
+        assert!(door.take_notices(&request).is_empty());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The frame around each page: its head, its foot, and what was just done.
 
+use std::collections::VecDeque;
+
 use maud::{DOCTYPE, Markup, html};
 
 use super::door::Session;
@@ -16,7 +18,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) session: Option<&'a Session>,
     pub(crate) may_act: bool,
     pub(crate) request: &'a Request,
-    pub(crate) notice: Option<String>,
+    pub(crate) notices: VecDeque<String>,
 }
 
 impl Frame<'_> {
@@ -41,7 +43,7 @@ impl Frame<'_> {
                 body {
                     a.skip href="#content" { (words.skip) }
                     (self.head())
-                    @if let Some(notice) = &self.notice { p.notice role="status" { (shown(notice)) } }
+                    @for notice in &self.notices { p.notice role="status" { (shown(notice)) } }
                     main #content data-live[is_live] { (page.body) }
                     (self.foot())
                 }

@@ -350,9 +350,9 @@ impl Site {
         }
         // Browsers also ask for what nobody sees, such as an icon, and then there may be no such page.
         let is_seen = request.method == Method::GET && page.status == StatusCode::OK;
-        let notice = session.filter(|_| is_seen).and_then(|_| self.door.take_notice(request));
+        let notices = session.filter(|_| is_seen).map(|_| self.door.take_notices(request)).unwrap_or_default();
         let (words, may_act) = (Self::words(request), self.may_act);
-        let frame = Frame { words, session, may_act, request, notice };
+        let frame = Frame { words, session, may_act, request, notices };
         let whole: Markup = frame.around(page);
         Response::new(page.status, HTML, whole.into_string())
     }

@@ -128,6 +128,11 @@ impl Engine {
         self.engine.heard(failed)
     }
 
+    /// See [`worker::Engine::leave_hooks`].
+    pub fn leave_hooks(&self, failed: &FailedJob) {
+        self.engine.leave_hooks(failed);
+    }
+
     /// See [`worker::Engine::leave_unread`].
     pub fn leave_unread(&self, event: &WorkerEvent) {
         self.engine.leave_unread(event);

@@ -36,7 +36,7 @@ scripts! {
     /// Puts the batch of this sequence back into its state.
     GiveBack = "give_back",
     kind: Plain,
-    keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Wake, Departing, Departed, Ready],
+    keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Wake, Stats, Departing, Departed, Ready],
     arguments: { token: Digits, sequence: Digits },
     reply: GiveBackReply;
 }

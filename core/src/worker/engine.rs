@@ -234,6 +234,11 @@ impl Engine {
         self.desk.heard(failed)
     }
 
+    /// The owner does not go on with the hooks that it has begun to call ([`Self::may_call_hooks`]): another worker is to call them.
+    pub fn leave_hooks(&self, failed: &FailedJob) {
+        self.desk.leave_hooks(failed);
+    }
+
     /// Nobody will read this event, which was taken: if it reported a failed job, another worker is to call the hooks.
     pub fn leave_unread(&self, event: &WorkerEvent) {
         self.desk.leave_unread(event);

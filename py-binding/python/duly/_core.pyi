@@ -2062,6 +2062,9 @@ class WorkerEngine:
     def heard(self, event: WorkerEvent) -> None:
         """Confirm that the hooks of the job of this event were called."""
 
+    def leave_hooks(self, event: WorkerEvent) -> None:
+        """Leave the job of this event to another worker: its hooks were not called to their end."""
+
     def ended(self, wait: float) -> WorkerReport | None:
         """Return its report once it has ended; None if it has not within the wait. Raises the error that ended it."""
 

@@ -606,6 +606,7 @@ class _Failures:
                         return  # a process that a hook has forked is no worker
                     self._engine.heard(event)
             except BaseException as error:  # noqa: BLE001 - the next job must be heard of
+                self._engine.leave_hooks(event)
                 what = "on_failed was not called for job %s of queue %s, and will be later: %s"
                 _log_event(logging.ERROR, what, event, event.id, event.queue, brief(error))
             self._calls = None

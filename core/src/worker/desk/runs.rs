@@ -13,6 +13,7 @@ use super::{Desk, Leased, Phase, Running, State};
 use crate::queue::{Decided, Job, Settlement};
 use crate::value::error::Error;
 use crate::value::retry::Next;
+use crate::value::retry::Outcome;
 use crate::value::time::LONGEST_WAIT;
 use crate::worker::event::{AboutJob, WorkerEvent};
 use crate::worker::executor::{Ended, ExecutorShared};
@@ -225,8 +226,14 @@ fn decide(job: &Job, ended: Ended, is_heard: bool) -> (Option<Decided>, Option<E
         Ok(decided) => (Some(if is_heard { decided.heard() } else { decided }), None),
         Err(refused) => {
             let error = if error.is_empty() { refused.to_string() } else { error };
-            let unchanged = Settlement { job, outcome, error: &error, rewritten: None, result: None };
-            let decided = Decided::of(&unchanged).or_else(|_| Decided::of(&failure(job, &error)));
+            let plain = || Decided::of(&failure(job, &error));
+            // An ack would leave `null` for who waits for the result.
+            let decided = if outcome == Outcome::Done {
+                plain()
+            } else {
+                let unchanged = Settlement { job, outcome, error: &error, rewritten: None, result: None };
+                Decided::of(&unchanged).or_else(|_| plain())
+            };
             (decided.ok(), Some(refused))
         }
     }

@@ -1,6 +1,6 @@
 //! Jobs that failed while no hook was there to be called: what this worker hears of them, and how far its owner is with that.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 use super::between_runs::BetweenRuns;
@@ -143,7 +143,27 @@ impl Desk {
         if state.claimed_of(failed.lane).any(|one| one.claim.id == id && one.claim.standing != Standing::Heard) {
             state.forget_heard(failed.lane, id);
         }
-        // It may have waited for that alone.
+        self.go_on_behind_hooks(state, failed.lane);
+        counts
+    }
+
+    /// See [`State::unclaim`], of an event that was read.
+    pub(in crate::worker) fn leave_unread(&self, event: &WorkerEvent) {
+        self.lock().unclaim(event);
+    }
+
+    /// The owner has begun to call its hooks, and does not go on with them: another worker is to call them.
+    pub(in crate::worker) fn leave_hooks(&self, failed: &FailedJob) {
+        let mut state = self.lock();
+        let Some(one) = state.claim_of(failed, true) else { return };
+        one.give_back();
+        one.begun = None;
+        self.go_on_behind_hooks(state, failed.lane);
+    }
+
+    /// What has waited for hooks that are called no more.
+    fn go_on_behind_hooks(&self, mut state: MutexGuard<'_, State>, lane: usize) {
+        // The end of the worker may wait for that alone.
         let is_stopping = state.phase != Phase::Working;
         let wake = state.wake_if(is_stopping);
         let may_hear = if state.has_hooks_to_call() { Vec::new() } else { state.hooks.lanes_with_more() };
@@ -152,17 +172,11 @@ impl Desk {
             self.for_fetcher.notify_one();
         }
         self.claim_settled.notify_waiters();
-        self.note_news(failed.lane);
+        self.note_news(lane);
         // They were not asked while there were hooks to call, of whatever queue.
         for lane in may_hear {
             self.note_news(lane);
         }
-        counts
-    }
-
-    /// See [`State::unclaim`], of an event that was read.
-    pub(in crate::worker) fn leave_unread(&self, event: &WorkerEvent) {
-        self.lock().unclaim(event);
     }
 
     /// Ready when the owner has called the hooks of all that are claimed.
@@ -265,7 +279,8 @@ impl State {
         self.claimed.retain(|one| !one.is_of(lane, id, Standing::Heard));
     }
 
-    /// Nobody reads this worker's events: another one is to report it.
+    /// Nobody reads this worker's events: another one is to report it, when the claim is over. To give it back at once would be to claim it
+    /// again and again.
     pub(super) fn unclaim(&mut self, event: &WorkerEvent) {
         if let WorkerEvent::Failed { failed: Some(failed), .. } = event
             && let Some(index) = self.claim_at(failed, false).filter(|&index| self.claimed[index].begun.is_none())
@@ -414,6 +429,25 @@ mod tests {
         owner.desk.lock().unclaim(&WorkerEvent::Failed { job, failed: Some(second) });
         owner.desk.heard(&first);
         assert_eq!(owner.standings(), [Standing::Heard]);
+    }
+
+    #[tokio::test]
+    async fn hooks_that_are_left_half_way_are_another_workers_and_keep_nobody_from_others() {
+        let owner = Owner::new();
+        let failed = owner.hears_of(&["a"]).remove(0);
+        assert!(owner.desk.begins_hooks(&failed));
+        assert_eq!(owner.desk.claims(0).1, 0, "it hears of others");
+        owner.desk.leave_hooks(&failed);
+        assert_eq!((owner.standings(), owner.desk.in_hooks().len()), (vec![Standing::GivenBack], 0));
+        assert!(owner.desk.claims(0).1 > 0, "it hears of no others any more");
+        // It was not called to its end: that is no word that it was heard of.
+        owner.desk.heard(&failed);
+        assert_eq!(owner.standings(), [Standing::GivenBack]);
+        owner.hears_of(&[]);
+        assert!(!owner.desk.has_claims(0));
+        // There is nothing to leave.
+        owner.desk.leave_hooks(&failed);
+        assert!(!owner.desk.has_claims(0));
     }
 
     #[tokio::test]
