@@ -271,3 +271,24 @@ def test_ctrl_c_and_a_second_one(program: Start, queue: duly.Queue) -> None:
     status, out, _ = busy.end(20)
     assert (status, out) == (0, "stopped 1\n")
     assert queue.counts().ready == 1
+
+
+@pytest.mark.parametrize("what", ["a log", "a queue"])
+def test_an_interruption_leaves_no_lock_of_python_held(program: Start, queue: duly.Queue, what: str) -> None:
+    count = 80
+    queue.push_many(duly.NewJob(number, name="row", timeout=0.05, max_retries=0) for number in range(count))
+    code = """
+        import logging, os, queue
+        logging.basicConfig(level="INFO", filename=os.devnull)
+        log, box = logging.getLogger("shop"), queue.Queue()
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=4, max_jobs=%d)
+
+        @worker.on("row")
+        def row(job):
+            while True:
+                %s
+
+        print(worker.run().failed)
+    """
+    loop = {"a log": 'log.info("row")', "a queue": "box.put(box.qsize()); box.get()"}[what]
+    assert program(code % (count, loop)).ends_well() == f"{count}\n"

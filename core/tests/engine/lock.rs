@@ -97,7 +97,7 @@ async fn who_waits_is_woken_and_does_not_ask_again_and_again() {
 #[tokio::test]
 async fn the_lock_of_a_dead_holder_is_free_when_its_time_is_over() {
     let server = Server::start();
-    hold_dead(&server, 300);
+    hold_dead(&server, 1500);
     let client = server.client();
     assert!(is_taken(&client).await);
     let lock = client.lock("a", &waits()).await.unwrap();
@@ -107,7 +107,7 @@ async fn the_lock_of_a_dead_holder_is_free_when_its_time_is_over() {
 #[tokio::test]
 async fn a_clock_that_is_set_back_makes_no_lock_longer() {
     let server = Server::start();
-    hold_dead(&server, 300);
+    hold_dead(&server, 1500);
     let in_an_hour = server.redis_cli(&["HGET", "duly:{a}:lock", "until"]).trim().parse::<u64>().unwrap() + 3_600_000;
     server.redis_cli(&["HSET", "duly:{a}:lock", "until", &in_an_hour.to_string()]);
     drop(server.client().lock("a", &waits()).await.unwrap());

@@ -2186,8 +2186,12 @@ class Executor:
     def leave(self) -> bool:
         """Allow no more interruptions, as the handler has ended; False if the run was interrupted."""
 
-    def interrupt(self, run: int, exception: type[BaseException]) -> bool:
-        """Raise the exception in the thread of this run; False if there is no such thread."""
+    def interrupt(self, run: int, exception: type[BaseException], unless_in: tuple[str, ...]) -> bool | None:
+        """Raise the exception in the thread of this run; False if there is no such thread.
+
+        None, and nothing is raised, while the thread takes or frees a lock in one of these files: that lock would stay
+        held.
+        """
 
 @final
 class WorkerEvent:

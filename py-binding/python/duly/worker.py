@@ -45,6 +45,17 @@ AnyStart = TypeVar("AnyStart", bound=StartOrStop)
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
 _LOOK_S = 0.2
+_A_MOMENT_S = 0.002
+_LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - as in `co_filename`
+_LOCK_HOLDERS = (
+    *("logging", "concurrent", "multiprocessing", "importlib", "threading.py", "queue.py", "contextlib.py"),
+    *("functools.py", "weakref.py", "_weakrefset.py"),
+)
+LOCKING = (*(os.path.join(_LIBRARY, name) for name in _LOCK_HOLDERS), "<frozen importlib.")  # noqa: PTH118
+"""Files of Python whose functions take locks for their callers: who is interrupted in them leaves a lock held.
+
+That of a log would then stop the whole process.
+"""
 """How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
@@ -449,6 +460,7 @@ class _Watch(threading.Thread):
         self._ending = ending
         self._patience = patience
         self._interrupted: dict[int, tuple[Job, float]] = {}
+        self._put_off: dict[int, int] = {}
         self._ended: WorkerReport | BaseException | None = None
 
     def report(self) -> WorkerReport:
@@ -467,7 +479,7 @@ class _Watch(threading.Thread):
         try:
             while True:
                 looks = self._interrupted or self._memory is not None
-                event = self._engine.event(_LOOK_S if looks else _A_WAIT_S)
+                event = self._engine.event(_A_MOMENT_S if self._put_off else _LOOK_S if looks else _A_WAIT_S)
                 if self._memory is not None and self._memory.is_used_up():
                     self._memory = None
                     self._engine.retire()
@@ -477,6 +489,8 @@ class _Watch(threading.Thread):
                     break  # its last event has been handled
                 else:
                     self._look_for_end()
+                for number, run in list(self._put_off.items()):
+                    self._interrupt(self._executors[number], run)
                 self._look_at_interrupted()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
@@ -493,13 +507,21 @@ class _Watch(threading.Thread):
             return
         executor = None if event.executor is None else self._executors[event.executor]
         job = None if executor is None else executor.job
-        level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
-        _log_event(level, "%s", event, event.text)
         if executor is not None and job is not None and self._patience is not None:
             self._interrupted[executor.number] = (job, time.monotonic() + self._patience)
-        if executor is None or event.run is None or executor.interrupt(event.run, JobInterrupted):
+        # Before its line is logged: the handler may hold up the log.
+        if executor is not None and event.run is not None:
+            self._interrupt(executor, event.run)
+        level = logging.ERROR if event.is_error else logging.WARNING if event.is_warning else logging.INFO
+        _log_event(level, "%s", event, event.text)
+
+    def _interrupt(self, executor: Executor, run: int) -> None:
+        is_raised = executor.interrupt(run, JobInterrupted, LOCKING)
+        if is_raised is None:
+            self._put_off[executor.number] = run
             return
-        if self._loop is not None:
+        self._put_off.pop(executor.number, None)
+        if not is_raised and self._loop is not None:
             self._loop.interrupt(executor.number)
 
     def _look_at_interrupted(self) -> None:

@@ -12,7 +12,7 @@ use duly::{Error, Millis, Next};
 use pyo3::exceptions::PyBaseException;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::Queues;
 use super::run::InRun;
@@ -161,17 +161,32 @@ impl Executor {
     }
 
     /// Raise the exception in the thread of this run; False if there is no such thread.
+    ///
+    /// None, and nothing is raised, while the thread takes or frees a lock in one of these files: that lock would stay
+    /// held.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
-    fn interrupt(&self, run: u64, exception: Bound<'_, PyType>) -> PyResult<bool> {
+    fn interrupt(
+        &self,
+        run: u64,
+        exception: Bound<'_, PyType>,
+        unless_in: Bound<'_, PyTuple>,
+    ) -> PyResult<Option<bool>> {
         if !exception.is_subclass_of::<PyBaseException>()? {
-            return Ok(false);
+            return Ok(Some(false));
         }
         let py = exception.py();
+        let thread = self.lock().thread_of(py, run);
+        let Some(thread) = thread else { return Ok(Some(false)) };
+        // No Python code runs from here on, so the thread stays where it is until it has the exception.
+        if !unless_in.is_empty() && takes_or_frees_a_lock(py, thread, &unless_in)? {
+            return Ok(None);
+        }
         let mut current = self.lock();
-        let is_current = current.job.as_ref().and_then(|job| in_run(job.bind(py))).is_some_and(|it| it.number() == run);
-        let Some(thread) = current.thread.filter(|_| is_current) else { return Ok(false) };
+        if current.thread_of(py, run) != Some(thread) {
+            return Ok(Some(false));
+        }
         current.interrupting = true;
-        Ok(raise_in(thread, exception.as_ptr()))
+        Ok(Some(raise_in(thread, exception.as_ptr())))
     }
 }
 
@@ -236,6 +251,12 @@ impl Current {
         }
     }
 
+    /// In which this run is, if it is the current one.
+    fn thread_of(&self, py: Python<'_>, run: u64) -> Option<c_ulong> {
+        let current = self.job.as_ref().and_then(|job| in_run(job.bind(py)));
+        self.thread.filter(|_| current.is_some_and(|current| current.number() == run))
+    }
+
     fn was_interrupted(&self, py: Python<'_>) -> bool {
         let run = self.job.as_ref().and_then(|job| in_run(job.bind(py)));
         run.is_some_and(|run| run.was_interrupted().is_some())
@@ -244,6 +265,29 @@ impl Current {
 
 fn in_run<'a>(job: &'a Bound<'_, Job>) -> Option<&'a InRun> {
     job.as_super().get().in_run()
+}
+
+/// What of Python's library takes or frees a lock for its caller, who sees to the release. An exception that comes in it comes between
+/// the two.
+const FOR_ITS_CALLER: [&str; 8] = [
+    "acquire",
+    "release",
+    "__enter__",
+    "__exit__",
+    "_acquireLock",
+    "_releaseLock",
+    "_release_save",
+    "_acquire_restore",
+];
+
+/// Is that thread in a function which does so, of one of these files? It may wait there for the lock.
+fn takes_or_frees_a_lock(py: Python<'_>, thread: c_ulong, files: &Bound<'_, PyTuple>) -> PyResult<bool> {
+    let frames = py.import("sys")?.call_method0("_current_frames")?;
+    let Ok(frame) = frames.get_item(thread) else { return Ok(false) };
+    let code = frame.getattr("f_code")?;
+    let name = code.getattr("co_name")?.cast_into::<PyString>()?;
+    Ok(FOR_ITS_CALLER.contains(&&*name.to_cow()?)
+        && code.getattr("co_filename")?.call_method1("startswith", (files,))?.extract::<bool>()?)
 }
 
 /// As Python's `threading.get_ident` says it.
