@@ -75,6 +75,26 @@ final class WorkerHooksTest extends ServerTestCase
         self::assertStringStartsWith('DomainException: not now at ', $this->queue->find('a')?->error);
     }
 
+    public function testABeforeHookThatSettlesTheJobKeepsTheHandlerFromRunning(): void
+    {
+        foreach (['released', 'failed', 'acked'] as $id) {
+            $this->queue->push($id, id: $id, name: 'n');
+        }
+        $worker = $this->worker(3)->before(static fn (Job $job) => match ($job->id) {
+            'released' => $job->release(3600),
+            'failed' => $job->fail('not now', final: true),
+            default => $job->ack(),
+        });
+        $worker->before(fn () => $this->said[] = 'another');
+        $worker->on('n', fn () => $this->said[] = 'handler');
+        $worker->run();
+        self::assertSame([], $this->said);
+        self::assertSame(
+            ['delayed', 'failed', null],
+            array_map(fn (string $id) => $this->queue->find($id)?->state, ['released', 'failed', 'acked']),
+        );
+    }
+
     public function testAHookThatThrowsAfterTheHandlerIsSaidAndChangesNothing(): void
     {
         $lines = [];

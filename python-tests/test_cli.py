@@ -728,3 +728,12 @@ def test_a_wrong_log_config_is_refused(arguments: list[str], said: str, start: S
     _, err = worker.communicate(timeout=30)
     assert worker.returncode == 2
     assert said in err
+
+
+@pytest.mark.parametrize("command", [["worker", "shop:app", "--url"], ["queues"]])
+def test_a_url_in_the_wrong_place_shows_no_password(command: list[str]) -> None:
+    url = "redis://user:secret@localhost:1/0"
+    ended = subprocess.run([sys.executable, "-m", "duly", *command, url], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "redis://user:***@localhost:1/0" in ended.stderr
+    assert "secret" not in ended.stdout + ended.stderr

@@ -406,3 +406,39 @@ def test_what_a_hook_gives_takes_nothing_from_what_the_handler_has_said(
     (failed,) = queue.peek("failed")
     assert failed.attempts == 1
     assert "no order" in failed.error
+
+
+@pytest.mark.parametrize("kind", ["thread", "coroutine"])
+def test_a_before_hook_that_settles_the_job_keeps_the_handler_from_running(
+    kind: str, client: duly.Client, queue: duly.Queue
+) -> None:
+    calls: list[str] = []
+
+    class Settles(duly.Middleware):
+        def before(self, job: duly.Job) -> None:
+            if job.id == "released":
+                job.release(3600)
+            elif job.id == "failed":
+                job.fail("not now", final=True)
+            else:
+                job.ack()
+
+    class Another(duly.Middleware):
+        def before(self, _job: duly.Job) -> None:
+            calls.append("another")
+
+    worker = duly.Worker(client, ["q"], middleware=[Settles(), Another()], max_jobs=3)
+
+    def handle(_job: duly.Job) -> None:
+        calls.append("handler")
+
+    async def handle_async(_job: duly.Job) -> None:
+        calls.append("handler")
+
+    worker.on("n", handle if kind == "thread" else handle_async)
+    queue.push_many([duly.NewJob(id, id=id, name="n") for id in ("released", "failed", "acked")])  # noqa: A001
+    worker.run()
+    assert calls == []
+    found = {id: queue.find(id) for id in ("released", "failed", "acked")}  # noqa: A001
+    states = {id: job and job.state for id, job in found.items()}  # noqa: A001
+    assert states == {"released": "delayed", "failed": "failed", "acked": None}

@@ -199,6 +199,29 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut d
     if status == DONE { FAILED } else { status }
 }
 
+/// What is not understood may be a URL, and its password is nobody's to read.
+fn without_passwords(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (number, part) in text.split("://").enumerate() {
+        if number == 0 {
+            shown.push_str(part);
+            continue;
+        }
+        shown.push_str("://");
+        let end = part.find(char::is_whitespace).unwrap_or(part.len());
+        let colon = part[..end].find(':').filter(|&colon| !part[..colon].contains(['/', '@']));
+        match (colon, part[..end].rfind('@')) {
+            (Some(colon), Some(at)) if colon < at => {
+                shown.push_str(&part[..=colon]);
+                shown.push_str("***");
+                shown.push_str(&part[at..]);
+            }
+            _ => shown.push_str(part),
+        }
+    }
+    shown
+}
+
 fn run_noting(
     arguments: impl IntoIterator<Item = impl Into<OsString>>,
     out: &mut dyn Write,
@@ -208,7 +231,7 @@ fn run_noting(
     let arguments = match Arguments::try_parse_from(all) {
         Ok(arguments) => arguments,
         Err(said) => {
-            let text = said.render().to_string();
+            let text = without_passwords(&said.render().to_string());
             // Who asks for help gets it on the output.
             let is_error = said.use_stderr();
             _ = if is_error { err.write_all(text.as_bytes()) } else { out.write_all(text.as_bytes()) };
@@ -339,6 +362,23 @@ impl Command {
             Self::Web(command) => Box::pin(command.run(output)),
             Self::Completions(command) => Box::pin(ready(Ok(command.run(&mut output)))),
             Self::Worker(command) => Box::pin(ready(Err(command.run()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_that_is_not_understood_is_not_shown() {
+        for (text, shown) in [
+            ("'redis://user:pass@host:1/0' found", "'redis://user:***@host:1/0' found"),
+            ("redis://:p@s/s@host, rediss://u:x@h", "redis://:***@host, rediss://u:***@h"),
+            ("redis://host:6379/0 and http://a/b:c@d", "redis://host:6379/0 and http://a/b:c@d"),
+            ("no URL: a@b", "no URL: a@b"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
         }
     }
 }

@@ -341,7 +341,8 @@ impl State {
 
     /// A failed job keeps no key: a key means one live job.
     pub(super) fn enter_failed(&mut self, id: &str, key: Option<&str>) {
-        self.failed.insert(id.to_owned(), self.clock);
+        let last = self.failed.values().copied().max().filter(|&last| last < self.clock + 86_400_000);
+        self.failed.insert(id.to_owned(), last.map_or(self.clock, |last| last.max(self.clock)));
         self.free_key(key, id);
     }
 

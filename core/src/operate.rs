@@ -393,7 +393,17 @@ impl Part {
 
     async fn requeue_all(&self, done: &Done) -> Result<(), Error> {
         let start = self.counts_now("requeue_all").await?;
-        self.requeue_some(u64::try_from(start.failed).unwrap_or(0), start.now, done).await
+        let by = self.latest_failure(start.now, "requeue_all").await?;
+        self.requeue_some(u64::try_from(start.failed).unwrap_or(0), by, done).await
+    }
+
+    /// By when all that are in `failed` have failed: now, or later where the clock was set back since.
+    async fn latest_failure(&self, now: i64, operation: &'static str) -> Result<i64, Error> {
+        let look = script::last_of(&self.shared.keys, script::Key::Failed);
+        let reply = self.command(operation, look).await.map_err(self.during(operation))?;
+        // What is no time is another program's.
+        let last = script::with_times(reply).ok().and_then(|all| all.last().map(|&(_, at)| at));
+        Ok(last.map_or(now, |last| last.max(now)))
     }
 
     /// At most so many jobs that had failed by then.

@@ -59,7 +59,7 @@ impl Queue {
                 State::Reserved => counts.reserved,
                 State::Failed => counts.failed,
             };
-            extent.at.push(counts.now);
+            extent.at.push(part.latest_failure(counts.now, "counts").await?);
             extent.jobs.push(u64::try_from(jobs).unwrap_or(0));
         }
         Ok(extent)

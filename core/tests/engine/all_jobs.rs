@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::Server;
 use crate::support::proxy::{Fault, Proxy};
-use duly::{Error, Filter, NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
+use duly::{Error, Filter, Millis, NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
 
 async fn push(queue: &Queue, count: usize) {
     let jobs = (0..count).map(|_| NewJob::from_json("1").unwrap());
@@ -236,4 +236,35 @@ async fn large_outcomes_are_told_a_few_megabytes_at_a_time() {
     let before = script_calls(&server);
     assert_eq!(queue.settle_all(&all).await.unwrap(), [true; 12]);
     assert!(script_calls(&server) - before >= 3, "11 MB in one call");
+}
+
+/// As a failover to a server does whose clock is behind: what has failed then is no later than what fails now.
+#[tokio::test]
+async fn a_clock_that_is_set_back_hides_no_failed_job_and_lets_none_go_before_older_ones() {
+    let server = Server::start();
+    let queue = server.builder().manual_clock().build().unwrap().queue("orders").unwrap();
+    let at = Millis::from_secs(1_800_000_000);
+    queue.set_clock(at).await.unwrap();
+    queue.keep_failed(5, Duration::from_secs(86_400)).await.unwrap();
+    push(&queue, 5).await;
+    fail(&queue, 5).await;
+    queue.set_clock(Millis::from_secs(1_800_000_000 - 3600)).await.unwrap();
+    let new = queue.push(NewJob::from_json("2").unwrap()).await.unwrap().id().to_owned();
+    fail(&queue, 1).await;
+    let found = queue.find(&new).await.unwrap().expect("the oldest one goes, and not the new one");
+    assert_eq!((found.job.state, found.job.at), (State::Failed, Some(at)));
+    assert_eq!(queue.requeue_all().await.unwrap(), 5);
+    fail(&queue, 5).await;
+    let asked = queue.extent(State::Failed).await.unwrap();
+    assert_eq!(queue.requeue_extent(&asked).await.unwrap(), 5);
+    fail(&queue, 5).await;
+    let asked = queue.extent(State::Failed).await.unwrap();
+    assert_eq!(queue.purge_extent(&asked).await.unwrap(), 5);
+    // What another program has put there is not followed.
+    push(&queue, 2).await;
+    fail(&queue, 1).await;
+    let failed = queue.peek(State::Failed, 0, 1).await.unwrap();
+    server.redis_cli(&["ZADD", "duly:{orders}:failed", "inf", &failed[0].envelope.id]);
+    fail(&queue, 1).await;
+    assert_eq!(queue.requeue_all().await.unwrap(), 1);
 }

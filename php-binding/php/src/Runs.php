@@ -85,6 +85,7 @@ final class Runs
     private function callHandler(WorkerEngine $engine, Job $job): bool
     {
         $scope = $data = $result = null;
+        $isSettledBefore = false;
         $given = $job; // which a parameter by reference may change
         try {
             try {
@@ -97,10 +98,16 @@ final class Runs
                         return false; // the job is its parent's
                     }
                     $given = $job;
+                    if ($job->settled) {
+                        $isSettledBefore = true;
+                        break;
+                    }
                 }
                 $this->run->phase = Run::HANDLER;
                 [$handler, $takesReference] = $this->handlers->of($job->name);
-                if ($takesReference) {
+                if ($isSettledBefore) {
+                    // A hook has said what becomes of it.
+                } elseif ($takesReference) {
                     $data = $job->data();
                     $result = $handler($data, $given);
                 } else {

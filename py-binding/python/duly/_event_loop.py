@@ -204,9 +204,11 @@ class EventLoop:
             if run.task is None:
                 run.task = asyncio.current_task()
             with runs.span(job):
-                runs.before(job)
-                run.results[0] = await self.handlers.get(job.name, runs.no_handler)(job)
-                check_result(job, run.results[0])
+                if runs.before(job):
+                    run.results[0] = None
+                else:
+                    run.results[0] = await self.handlers.get(job.name, runs.no_handler)(job)
+                    check_result(job, run.results[0])
         except BaseException as error:  # noqa: BLE001 - whatever it raises, the loop goes on
             run.raised = error
             if runs.is_forked:

@@ -209,13 +209,16 @@ class Runs:
 
         return _telemetry.span(job)
 
-    def before(self, job: Job) -> None:
-        """Call the hooks before the handler."""
+    def before(self, job: Job) -> bool:
+        """Call the hooks before the handler; True if one of them has settled the job: then the handler does not run."""
         for hook in self._before:
             given = hook.call(job)
             if self.is_forked:
                 raise ForkedChild
             refuse_unrun(given, hook.label)
+            if job.settled:
+                return True
+        return False
 
     def no_handler(self, job: Job) -> None:
         """Run a job whose name has no handler here: a worker that has one may get it, during a deployment."""

@@ -148,7 +148,9 @@ class Threads:
         handler = self._handlers.get(job.name, runs.no_handler)
         with runs.span(job):
             try:
-                runs.before(job)
+                if runs.before(job):
+                    run.results = {0: None}  # a hook has said what becomes of it
+                    return
                 # Not by `map`: a StopIteration of the handler would only end it.
                 run.results = defaultdict(partial(handler, job))
                 check_result(job, run.results[0])

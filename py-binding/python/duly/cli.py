@@ -8,6 +8,7 @@ import json
 import logging
 import logging.config
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import time
 import traceback
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from duly._core import Supervision, WorkerEngine, _console
 from duly._runs import log_safely
@@ -121,8 +122,15 @@ def _run(arguments: Sequence[str]) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """What it does not understand may be a URL, and its password is nobody's to read."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(re.sub(r"(\w://[^\s:/@]*:)[^\s]*@", r"\1***@", message))
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("duly")
+    parser = _Parser("duly")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     worker = commands.add_parser(

@@ -115,8 +115,7 @@ class AppUnderTest:
     def _run(self, job: Job, handler: Callable[[Job], Any], *, raises: bool) -> None:
         try:
             with self._runs.span(job):
-                self._runs.before(job)
-                result = handler(job)
+                result = None if self._runs.before(job) else handler(job)
                 check_result(job, result)
             self._worked(job, result)
         except Exception as error:  # noqa: BLE001 - `_failed` raises it
@@ -127,8 +126,7 @@ class AppUnderTest:
         running.set(job)
         try:
             with self._runs.span(job):
-                self._runs.before(job)
-                result = await handler(job)
+                result = None if self._runs.before(job) else await handler(job)
                 check_result(job, result)
             self._worked(job, result)
         except Exception as error:  # noqa: BLE001 - as above

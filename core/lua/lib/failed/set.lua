@@ -33,7 +33,12 @@ local function free_key(key, id)
 end
 
 local function enter_failed(id, key)
-  redis.call('ZADD', failed, now_text, id)
+  local last = tonumber(redis.call('ZRANGE', failed, -1, -1, 'WITHSCORES')[2] or 0)
+  -- While the clock is behind, as after a failover: as late as the last one, or it would be the first to go. A day at the most: what another
+  -- program has put there is not followed.
+  -- with `false` for `last > now`: where the clock was set back, new failures go before older ones
+  local at = last > now and last < now + 86400000 and string.format('%.0f', last) or now_text
+  redis.call('ZADD', failed, at, id)
   -- without: a failed job blocks its key
   free_key(key, id)
 end
