@@ -442,3 +442,23 @@ def test_a_before_hook_that_settles_the_job_keeps_the_handler_from_running(
     found = {id: queue.find(id) for id in ("released", "failed", "acked")}  # noqa: A001
     states = {id: job and job.state for id, job in found.items()}  # noqa: A001
     assert states == {"released": "delayed", "failed": "failed", "acked": None}
+
+
+def test_the_log_says_what_a_handler_raised_whose_job_a_hook_has_acked(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Acks(duly.Middleware):
+        def on_failure(self, job: duly.Job, _failure: duly.Failure) -> None:
+            job.ack()
+
+    worker = duly.Worker(client, ["q"], middleware=[Acks()], max_jobs=1)
+
+    @worker.on("n")
+    def handle(_job: duly.Job) -> None:
+        raise ValueError
+
+    queue.push(1, id="a", name="n")
+    worker.run()
+    assert queue.find("a") is None
+    [said] = [line for line in caplog.messages if "job a" in line]
+    assert "is done: an on_failure hook has acked it; its handler raised: ValueError at " in said

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from duly._failures import brief
 from duly._runs import PAUSE_S, Run, about, check_result, context_of, log_safely, pass_on, running
+from duly.outcomes import Release
 
 if TYPE_CHECKING:
     from contextvars import Context
@@ -31,11 +32,14 @@ class EventLoop:
         runs: Runs,
         give_back: Callable[[Executor], None],
         callers: asyncio.AbstractEventLoop | None = None,
+        is_cancelled: Callable[[], bool] = bool,
     ) -> None:
         """Take the coroutines by name, and what takes an executor for which there is no coroutine to run.
 
-        With the running loop of a caller, its tasks are there, and no thread is needed.
+        With the running loop of a caller, its tasks are there, and no thread is needed; `is_cancelled` tells then
+        whether the caller was cancelled.
         """
+        self._is_cancelled = is_cancelled
         self.handlers = handlers
         self._runs = runs
         self._give_back = give_back
@@ -48,6 +52,7 @@ class EventLoop:
         self._has_ended = False
         self._over = threading.Event()
         self._loop = asyncio.new_event_loop() if callers is None else callers
+        self.is_callers = callers is not None
         self._thread: threading.Thread | None = None
         if callers is None:
             self._thread = threading.Thread(target=self._main, name="duly-worker-asyncio", daemon=True)
@@ -63,7 +68,11 @@ class EventLoop:
 
     def runs(self, job: Job) -> bool:
         """Tell whether this job runs here."""
-        return job.name in self.handlers and not self._loop.is_closed()
+        return job.name in self.handlers
+
+    def is_closed(self) -> bool:
+        """Tell whether nothing runs here any more: its caller has closed it."""
+        return self._loop.is_closed()
 
     def wake(self) -> None:
         """Begin what was handed over, once or more often. From any thread."""
@@ -74,7 +83,8 @@ class EventLoop:
 
     def interrupt(self, number: int) -> None:
         """Cancel what runs in this executor, if it was interrupted and has not ended meanwhile. From any thread."""
-        self._loop.call_soon_threadsafe(self._safely, self._cancel, number)
+        with suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(self._safely, self._cancel, number)
 
     def end(self, seconds: float) -> None:
         """Wait so long for what runs to end, once the engine gives no more jobs."""
@@ -213,12 +223,26 @@ class EventLoop:
             run.raised = error
             if runs.is_forked:
                 os._exit(1)
+        if isinstance(run.raised, asyncio.CancelledError) and executor.interrupted is None:
+            await self._hear_of_the_callers_end()
+            self._spare(run)
         try:
             runs.end(executor, run, asyncio.CancelledError)
         finally:
             if runs.is_forked:
                 # A process that a handler or a hook has forked: its loop would take what wakes the parent's.
                 os._exit(0)
+
+    async def _hear_of_the_callers_end(self) -> None:
+        """Let `serve`, which `asyncio.run` cancels with all other tasks when it ends, have its turn first."""
+        for _ in range(3):
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+
+    def _spare(self, run: _TaskRun) -> None:
+        """Charge no job for it that the program ends its event loop, with all tasks."""
+        if self._is_cancelled():
+            run.raised = Release(reason="the program has ended the event loop of its worker")
 
     def _ended(self, executor: Executor, run: _TaskRun, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
@@ -230,6 +254,8 @@ class EventLoop:
         """End a run whose task has not: it was cancelled before its first step, or another thread's exception came."""
         if next(run.todo, None) is not None:
             run.raised = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if task.cancelled() and executor.interrupted is None:
+                self._spare(run)
         run.context.run(self._runs.end, executor, run, asyncio.CancelledError)
 
     def _cancel(self, number: int) -> None:

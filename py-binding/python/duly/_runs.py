@@ -274,6 +274,9 @@ class Runs:
             self._call(self._on_failure, job, failure)
             if self.is_forked:
                 return Ending()
+            if job.acked:
+                what = "job %s (%s, attempt %d) of queue %s is done: an on_failure hook has acked it; its handler raised: %s"
+                self._log_error(what, job, raised)
             if not job.settled and self._fail(job, failure, text) is None:
                 self.failed_for_good(job, str(failure.error))
                 heard = True

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from duly._failures import brief
 from duly._runs import PAUSE_S, PLAIN, Run, check_result, context_of, log_safely, running
-from duly.outcomes import JobInterrupted
+from duly.outcomes import JobInterrupted, Release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,7 +135,7 @@ class Threads:
                 held.clear()
 
     def _run(self, seat: _Seat, executor: Executor, job: Job) -> None:
-        if self._loop is not None and self._loop.runs(job):
+        if self._loop is not None and self._loop.runs(job) and not self._loop.is_closed():
             executor.leave()  # from here on the loop interrupts it
             self._loop.handed.extend(map(seat.held.pop, (0,)))  # type: ignore[arg-type]
             return
@@ -143,9 +143,14 @@ class Threads:
         run.prepare(job, context_of(job))
         list(map(run.context.run, (self._run_with_hooks,), (run,), run.todo))
 
+    def _without_handler(self, job: Job) -> None:
+        if self._loop is not None and self._loop.runs(job):
+            raise Release(1, reason="the event loop of its worker was closed")
+        self._runs.no_handler(job)
+
     def _run_with_hooks(self, run: Run, job: Job) -> None:
         runs = self._runs
-        handler = self._handlers.get(job.name, runs.no_handler)
+        handler = self._handlers.get(job.name, self._without_handler)
         with runs.span(job):
             try:
                 if runs.before(job):

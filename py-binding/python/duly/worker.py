@@ -176,6 +176,7 @@ class Worker:
         self._stops = 0
         # The process in which `run` has not returned: a child that is forked meanwhile may run it, too.
         self._runs_in: int | None = None
+        self._is_cancelled = False
         self._engine: WorkerEngine | None = None
         self._patience: float | None = None
         self._ending = Ending()
@@ -261,6 +262,7 @@ class Worker:
         """
         import asyncio  # which takes long to import
 
+        self._is_cancelled = False
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[WorkerReport] = loop.create_future()
 
@@ -282,6 +284,7 @@ class Worker:
                 break
             except asyncio.CancelledError as error:
                 cancelled = error
+                self._is_cancelled = True
                 self.stop()
         if cancelled is not None:
             raise cancelled
@@ -321,7 +324,7 @@ class Worker:
         if coroutines or self._lifespan.needs_a_loop:
             from duly._event_loop import EventLoop  # asyncio takes long to import
 
-            loop = EventLoop(coroutines, runs, free.put, callers)
+            loop = EventLoop(coroutines, runs, free.put, callers, lambda: self._is_cancelled)
         # Coroutines need no thread each; one waits for the next job.
         number = int(self._settings["concurrency"]) if plain else 1
         threads = Threads(number, plain, runs, loop, free)
@@ -359,7 +362,10 @@ class Worker:
         # not even then when the system gave the signal to another thread, as it does when two come together.
         failures = _Failures(engine, runs)
         memory = None if self._max_memory is None else _Memory(self._max_memory)
-        watch = _Watch(engine, executors, loop, failures, self._ending, self._patience, memory)
+        is_callers_loop = loop is not None and loop.is_callers
+        watch = _Watch(
+            engine, executors, loop, failures, self._ending, self._patience, memory, is_callers_loop=is_callers_loop
+        )
         try:
             threads.start()  # the system may give none
             for executor in executors.values():
@@ -450,8 +456,11 @@ class _Watch(threading.Thread):
         ending: Ending,
         patience: float | None,
         memory: _Memory | None,
+        *,
+        is_callers_loop: bool,
     ) -> None:
         super().__init__(name="duly-worker-watch", daemon=True)
+        self._is_callers_loop = is_callers_loop
         self._memory = memory
         self._engine = engine
         self._executors = executors
@@ -478,11 +487,15 @@ class _Watch(threading.Thread):
         """Do it."""
         try:
             while True:
-                looks = self._interrupted or self._memory is not None
+                looks = self._interrupted or self._memory is not None or self._is_callers_loop
                 event = self._engine.event(_A_MOMENT_S if self._put_off else _LOOK_S if looks else _A_WAIT_S)
                 if self._memory is not None and self._memory.is_used_up():
                     self._memory = None
                     self._engine.retire()
+                if self._is_callers_loop and self._loop is not None and self._loop.is_closed():
+                    self._is_callers_loop = False
+                    log_safely(logging.ERROR, "the event loop in which `serve` runs was closed: the worker stops")
+                    self._engine.stop()
                 if event is not None:
                     self._handle(event)
                 elif self._ended is not None:
