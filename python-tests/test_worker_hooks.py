@@ -461,4 +461,4 @@ def test_the_log_says_what_a_handler_raised_whose_job_a_hook_has_acked(
     worker.run()
     assert queue.find("a") is None
     [said] = [line for line in caplog.messages if "job a" in line]
-    assert "is done: an on_failure hook has acked it; its handler raised: ValueError at " in said
+    assert "was acked by an on_failure hook; its handler had raised: ValueError at " in said

@@ -275,7 +275,7 @@ class Runs:
             if self.is_forked:
                 return Ending()
             if job.acked:
-                what = "job %s (%s, attempt %d) of queue %s is done: an on_failure hook has acked it; its handler raised: %s"
+                what = "job %s (%s, attempt %d) of queue %s was acked by an on_failure hook; its handler had raised: %s"
                 self._log_error(what, job, raised)
             if not job.settled and self._fail(job, failure, text) is None:
                 self.failed_for_good(job, str(failure.error))
