@@ -17,6 +17,38 @@ final class WorkerFaultsTest extends ServerTestCase
         say("no end");
     ';
 
+    public function testWhatAHandlerSaysBehindItsTimeoutNoLongerCounts(): void
+    {
+        foreach (range(0, 9) as $number) {
+            $this->queue->push($number, id: "j{$number}", name: 'n', timeout: 0.1, maxRetries: 0);
+        }
+        $program = $this->worker('
+            $worker->on("n", function (int $number, Duly\Job $job) {
+                try {
+                    sleep(30);
+                } catch (Duly\Exception\JobInterruptedException) {
+                    try {
+                        match ($number % 3) {
+                            0 => $job->ack(),
+                            1 => $job->release(),
+                            2 => $job->fail("no", retryAfter: 0),
+                        };
+                        say("taken");
+                    } catch (Duly\Exception\LeaseLostException $error) {
+                        say("refused: {$error->getMessage()}");
+                    }
+                }
+            });
+            $worker->run();
+        ', 'maxJobs: 10');
+        self::assertSame(0, $program->end());
+        self::assertStringNotContainsString('taken', $program->said());
+        $why = "the run of job 'j3' was interrupted (timed_out): its outcome no longer counts";
+        self::assertStringContainsString("refused: {$why}", $program->said());
+        $totals = $this->totals() + ['acked' => 0, 'released' => 0];
+        self::assertSame([10, 0, 0], [$totals['failed'], $totals['acked'], $totals['released']]);
+    }
+
     public function testATimeoutInterruptsAHandlerThatSleeps(): void
     {
         $this->queue->push('long', id: 'a', name: 'n', timeout: 0.3, maxRetries: 0);

@@ -182,7 +182,7 @@ def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Q
     status, out, _ = duly_command("peek", "orders", "--data")
     heading, row = out.splitlines()
     assert heading.split() == ["ID", "NAME", "KEY", "PRIORITY", "FAILURES", "ERROR", "DATA"]
-    assert row.split() == ["a", "close", "42", "2", "0/1", '{"order":42}']
+    assert row.split() == ["a", "close", "42", "2", "0/2", '{"order":42}']
     found = json.loads(duly_command("find", "orders", "a", "--json")[1])
     assert (found["state"], found["package"]["data"]) == ("ready", {"order": 42})
     assert duly_command("cancel", "orders", "a", "--only", "failed")[0] == 1

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use duly::blocking::{Executor, process};
 use duly::worker::Interruption;
-use duly::{Millis, Next, Outcome, Renewal, blocking};
+use duly::{Error, ErrorKind, Millis, Next, Outcome, Renewal, blocking};
 use ext_php_rs::binary::Binary;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -35,35 +36,66 @@ pub struct Job {
     lease_ends_at: Rc<Cell<Option<SystemTime>>>,
     /// What settles it, if a consumer gave it.
     out: Option<Rc<Out>>,
+    /// The run of a worker that it is in.
+    run: Option<InRun>,
     /// What renews its lease, for as long as the object lives.
     _renewal: Option<Rc<Renewal>>,
 }
 
+/// A run of a worker of this process.
+#[derive(Clone)]
+struct InRun {
+    executor: Rc<Executor>,
+    number: u64,
+    pid: u32,
+}
+
+impl InRun {
+    /// What a handler says behind that no longer counts. A forked process asks nothing of its parent's worker.
+    fn was_interrupted(&self) -> Option<Interruption> {
+        if self.pid == process::id() { self.executor.interruption_of(self.number) } else { None }
+    }
+}
+
 impl Job {
-    /// A job of a worker.
+    /// A job that a worker tells of.
     pub fn new(job: blocking::Job) -> Self {
-        Self { job, lease_ends_at: Rc::default(), out: None, _renewal: None }
+        Self { job, lease_ends_at: Rc::default(), out: None, run: None, _renewal: None }
+    }
+
+    /// A job that a worker runs.
+    pub fn in_run(job: blocking::Job, executor: Rc<Executor>, number: u64) -> Self {
+        Self { run: Some(InRun { executor, number, pid: process::id() }), ..Self::new(job) }
+    }
+
+    /// Errors: `LeaseLost` if its run was interrupted: what becomes of it was decided then.
+    fn may_settle(&self) -> Result<(), Fault> {
+        let Some(why) = self.run.as_ref().and_then(InRun::was_interrupted) else { return Ok(()) };
+        let text =
+            format!("the run of job '{}' was interrupted ({}): its outcome no longer counts", self.id(), why.as_str());
+        Err(Fault::from(Error::new(ErrorKind::LeaseLost, text)))
     }
 
     /// A job of a consumer.
     pub fn out(out: Rc<Out>) -> Self {
         let job = out.delivery().job().clone();
-        Self { job, lease_ends_at: Rc::default(), out: Some(out), _renewal: None }
+        Self { job, lease_ends_at: Rc::default(), out: Some(out), run: None, _renewal: None }
     }
 
     /// A job that has arrived just now.
     pub fn leased(job: blocking::Job, lease: Duration) -> Self {
         let ends_at = SystemTime::now().checked_add(lease);
-        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)), out: None, _renewal: None }
+        Self { job, lease_ends_at: Rc::new(Cell::new(ends_at)), out: None, run: None, _renewal: None }
     }
 
     /// The same, and its lease is renewed by a native thread from now on.
     pub fn renewed(job: blocking::Job, lease: Duration) -> Result<Self, Fault> {
         let renewal = Some(Rc::new(job.renew(lease)?));
-        Ok(Self { job, lease_ends_at: Rc::default(), out: None, _renewal: renewal })
+        Ok(Self { job, lease_ends_at: Rc::default(), out: None, run: None, _renewal: renewal })
     }
 
     fn settle(&self, outcome: Outcome, error: &str, changed: Option<duly::Envelope>) -> Result<Next, Fault> {
+        self.may_settle()?;
         match (&self.out, changed) {
             (Some(out), changed) => Ok(out.delivery().settle(outcome, error, changed)?),
             (None, Some(mut changed)) => {
@@ -76,14 +108,15 @@ impl Job {
 
     /// Acks these jobs, with few calls; false where the lease was lost.
     pub fn ack_all(queue: &blocking::Queue, jobs: &[&Self]) -> Result<Vec<bool>, Fault> {
-        let reserved: Vec<blocking::Job> =
-            jobs.iter().filter(|job| job.out.is_none()).map(|job| job.job.clone()).collect();
+        let are_sent: Vec<bool> = jobs.iter().map(|job| job.out.is_none() && job.may_settle().is_ok()).collect();
+        let sent = jobs.iter().zip(&are_sent).filter(|(_, is_sent)| **is_sent);
+        let reserved: Vec<blocking::Job> = sent.map(|(job, _)| job.job.clone()).collect();
         let mut acked = queue.ack_all(&reserved, &mut Signals)?.into_iter();
-        let of_job = |job: &&Self| match &job.out {
+        let of_job = |(job, is_sent): (&&Self, &bool)| match &job.out {
             Some(out) => out.delivery().ack(None).is_ok(),
-            None => acked.next().unwrap_or_default(),
+            None => *is_sent && acked.next().unwrap_or_default(),
         };
-        Ok(jobs.iter().map(of_job).collect())
+        Ok(jobs.iter().zip(&are_sent).map(of_job).collect())
     }
 
     fn said(&self) -> Option<Outcome> {
@@ -315,6 +348,7 @@ impl Job {
 
     fn done(&self, result: Option<&Zval>) -> Result<(), Fault> {
         let result = convert::result(self.job.reserved(), result)?;
+        self.may_settle()?;
         match &self.out {
             Some(out) => Ok(out.delivery().ack(result)?),
             None => self.job.ack_with_data(result, &mut Signals),

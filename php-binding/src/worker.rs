@@ -8,6 +8,7 @@ pub mod watched;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::mem::ManuallyDrop;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub struct WorkerEngine {
 
 struct Inner {
     engine: Arc<Engine>,
-    executor: Executor,
+    executor: Rc<Executor>,
     watchdog: Arc<Watchdog>,
     /// The run that PHP is busy with.
     current: RefCell<Option<Run>>,
@@ -148,7 +149,7 @@ impl WorkerEngine {
             let patience = millis("patience", patience)?.to_duration();
             let engine = Arc::new(Engine::start(&*client.blocking()?, settings)?);
             let watchdog = Watchdog::start(&engine, grace, patience)?;
-            let executor = engine.executor();
+            let executor = Rc::new(engine.executor());
             let inner = ManuallyDrop::new(Inner {
                 engine,
                 executor,
@@ -216,7 +217,7 @@ impl WorkerEngine {
                 return Ok(None);
             };
             inner.watchdog.running(run.number());
-            let job = Job::new(run.job().clone());
+            let job = Job::in_run(run.job().clone(), Rc::clone(&inner.executor), run.number());
             inner.current.replace(Some(run));
             Ok(Some(job))
         };

@@ -268,6 +268,11 @@ impl Executor {
         self.executor.was_interrupted(&run.of_engine)
     }
 
+    /// Was the run of this number interrupted, if it is the current one?
+    pub fn interruption_of(&self, run: u64) -> Option<Interruption> {
+        self.executor.interruption_of(run)
+    }
+
     /// By which events name it.
     pub fn number(&self) -> u64 {
         self.executor.number()

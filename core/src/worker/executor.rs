@@ -154,6 +154,11 @@ impl Executor {
         self.shared.interrupted(run.number).or_else(found_lost)
     }
 
+    /// Was the run of this number interrupted, if it is the current one?
+    pub fn interruption_of(&self, run: u64) -> Option<Interruption> {
+        self.shared.interrupted(run)
+    }
+
     /// Ready when the run must end.
     pub async fn interrupted(&self, run: &Run) -> Interruption {
         loop {
