@@ -108,8 +108,8 @@ impl Drop for Ends {
     }
 }
 
-/// How often a command looks whether a signal came. The handler only counts them: to wake a runtime it would need a pipe, and forked processes
-/// share it, so that one reads what was written for another.
+/// How often a command checks for signals. The handler only counts them. To wake a runtime it would write to a pipe, and a forked process
+/// shares that pipe: it could read what was written for its parent.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// One signal in this process, whose commands may overlap.

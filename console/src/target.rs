@@ -58,7 +58,7 @@ impl One {
         open(&client, &self.queue, partitions)
     }
 
-    /// One whose calls end when the command is told to.
+    /// A client whose calls end when a signal ends the command.
     fn client(&self, output: &Output<'_>) -> Result<Client, Error> {
         self.target.builder().stopped_by(&output.stop).build()
     }

@@ -59,7 +59,10 @@ impl Queue {
                 State::Reserved => counts.reserved,
                 State::Failed => counts.failed,
             };
-            extent.at.push(part.latest_failure(counts.now, "counts").await?);
+            extent.at.push(match state {
+                State::Failed => part.latest_failure(counts.now, "counts").await?,
+                _ => counts.now,
+            });
             extent.jobs.push(u64::try_from(jobs).unwrap_or(0));
         }
         Ok(extent)

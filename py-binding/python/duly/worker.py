@@ -45,7 +45,9 @@ AnyStart = TypeVar("AnyStart", bound=StartOrStop)
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
 _LOOK_S = 0.2
+"""How often the main thread runs signal handlers that it was not woken for."""
 _A_MOMENT_S = 0.002
+"""How often a thread that takes or frees a lock is looked at, until it can be interrupted."""
 _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - as in `co_filename`
 _LOCK_HOLDERS = (
     *("logging", "concurrent", "multiprocessing", "importlib", "threading.py", "queue.py", "contextlib.py"),
@@ -56,7 +58,6 @@ LOCKING = (*(os.path.join(_LIBRARY, name) for name in _LOCK_HOLDERS), "<frozen i
 
 That of a log would then stop the whole process.
 """
-"""How often the main thread runs signal handlers that it was not woken for."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
 
