@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import duly
 import pytest
-from support import Command, Program, Server, Start, programs
+from support import Command, Program, Server, Start, commands, programs
 from web_client import StartWeb, Web
 
 numbers = itertools.count()
@@ -58,18 +56,9 @@ def own_program(own_server: Server) -> Iterator[Callable[[str], Program]]:
 
 @pytest.fixture
 def start(server: Server, prefix: str) -> Iterator[Start]:
-    """Begin a command of the program `duly`; what of it still runs at the end of the test is killed."""
-    started: list[subprocess.Popen[str]] = []
-
-    def run(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "duly", *arguments, "--url", server.url, "--prefix", prefix]
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        return started[-1]
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
+    """Begin a command of the program `duly` on the server."""
+    with commands("--url", server.url, "--prefix", prefix) as run:
+        yield run
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import duly
 import pytest
@@ -161,6 +162,23 @@ class Program:
 
 Start = Callable[..., "subprocess.Popen[str]"]
 Command = Callable[..., tuple[int, str, str]]
+
+
+@contextmanager
+def commands(*behind: str, **options: Any) -> Iterator[Start]:
+    """Begin commands of the program `duly`, with these arguments at the end; what still runs is killed afterwards."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "duly", *arguments, *behind]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
 
 
 @contextmanager

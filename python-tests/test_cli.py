@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duly
 import pytest
-from support import Server, until
+from support import Server, Start, commands, until
 
 APP = """
     import os, time
@@ -49,8 +49,6 @@ APP = """
         note("ended")
 """
 
-Start = Callable[..., "subprocess.Popen[str]"]
-
 
 @pytest.fixture
 def environment(server: Server, prefix: str, tmp_path: Path) -> dict[str, str]:
@@ -61,27 +59,8 @@ def environment(server: Server, prefix: str, tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def start(environment: dict[str, str], tmp_path: Path) -> Iterator[Start]:
-    started: list[subprocess.Popen[str]] = []
-
-    def run(*arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "duly", *arguments]
-        started.append(
-            subprocess.Popen(
-                command,
-                cwd=tmp_path,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        return started[-1]
-
-    yield run
-    for process in started:
-        process.kill()
-        process.communicate()
+    with commands(cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL) as run:
+        yield run
 
 
 @pytest.fixture
