@@ -456,7 +456,8 @@ namespace Duly {
          * Pushes any number of jobs, 1,000 with each call to the server; a generator of millions needs no memory.
          *
          * A duplicate is counted and throws nothing. Other exceptions say which job was refused (`getIndex`), and how
-         * the batches before it went (`getPushed`): those are stored.
+         * the batches before it went (`getPushed`): those are stored. What a generator itself throws comes out as it
+         * is; of the jobs that it has yielded until then, each full thousand is stored.
          *
          * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
          * @param bool $ids return the ids too, in the order of the jobs. Default: false

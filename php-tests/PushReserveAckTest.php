@@ -120,6 +120,21 @@ final class PushReserveAckTest extends ServerTestCase
         self::assertSame(0, $this->queue->counts()->ready);
     }
 
+    public function testOfAGeneratorThatThrowsEachFullThousandIsPushed(): void
+    {
+        $read = 0;
+        $jobs = (static function () use (&$read): iterable {
+            while ($read < 2300) {
+                $read++;
+                yield new NewJob($read);
+            }
+            throw new \DomainException('mine');
+        })();
+        $error = $this->thrownBy(\DomainException::class, fn () => $this->queue->pushMany($jobs));
+        self::assertSame('mine', $error->getMessage());
+        self::assertSame([2300, 2000], [$read, $this->queue->counts()->ready]);
+    }
+
     public function testAJobOfManyMayBeAnArrayOfArguments(): void
     {
         $this->queue->pushMany([

@@ -14,6 +14,10 @@ from support import Program, Server
 Start = Callable[[str], Program]
 
 
+def notes_of(error: BaseException) -> list[str]:
+    return getattr(error, "__notes__", [])
+
+
 @pytest.mark.parametrize("parts", [0, 3])
 def test_a_generator_may_call_duly_itself(parts: int, client: duly.Client) -> None:
     queue = client.partitions("parted", parts) if parts else client.queue("q")
@@ -54,9 +58,41 @@ def test_what_a_generator_raises_comes_out_and_the_batches_before_are_in(queue: 
             yield duly.NewJob(number)
         raise KeyError("mine")
 
-    with pytest.raises(KeyError, match="mine"):
+    with pytest.raises(KeyError, match="mine") as raised:
         queue.push_many(jobs())
     assert queue.counts().ready == 1000
+    assert notes_of(raised.value) == ["push_many on queue 'q': 1000 jobs of the batches before are pushed"]
+
+
+def test_an_error_of_duly_in_a_generator_says_how_many_jobs_are_pushed(queue: duly.Queue) -> None:
+    queue.push(0, key="taken")
+
+    def jobs(count: int) -> Iterator[duly.NewJob]:
+        for number in range(count):
+            yield duly.NewJob(number)
+        queue.push(0, key="taken")
+
+    with pytest.raises(duly.DuplicateError) as raised:
+        queue.push_many(jobs(2000))
+    assert notes_of(raised.value) == ["push_many on queue 'q': 2000 jobs of the batches before are pushed"]
+    with pytest.raises(duly.DuplicateError) as raised:
+        queue.push_many(jobs(999))
+    assert notes_of(raised.value) == []
+    assert queue.counts().ready == 2001
+
+
+async def test_asyncio_pushes_nothing_if_a_generator_raises(server: Server, prefix: str) -> None:
+    queue = duly.aio.Client(server.url, prefix=prefix).queue("q")
+
+    def jobs() -> Iterator[duly.NewJob]:
+        for number in range(1500):
+            yield duly.NewJob(number)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine") as raised:
+        await queue.push_many(jobs())
+    assert notes_of(raised.value) == []
+    assert (await queue.counts()).ready == 0
 
 
 def test_a_summary_has_the_ids_in_order(queue: duly.Queue) -> None:

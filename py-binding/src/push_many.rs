@@ -47,6 +47,11 @@ impl LongPush {
         Ok(())
     }
 
+    /// How many jobs are pushed, in words; nothing if none are.
+    fn said_before(&self) -> Option<String> {
+        self.lock().said_before(self.queue.get().name())
+    }
+
     /// What became of all of them.
     fn summary(&self) -> PushSummary {
         PushSummary::of(&self.lock())

@@ -1,7 +1,7 @@
 //! A push of many jobs as the skins make it: they read the jobs from iterables of their languages, a batch at a time.
 
 use crate::queue::{PushSummary, Pushed};
-use crate::value::error::Error;
+use crate::value::error::{Error, pushed_before};
 
 /// How a long push goes.
 #[derive(Debug, Default)]
@@ -44,6 +44,12 @@ impl LongPush {
         self.summary.total()
     }
 
+    /// Says how many jobs are pushed, for an exception of the language that ends the push; nothing if none are.
+    pub fn said_before(&self, queue: &str) -> Option<String> {
+        let total = self.total();
+        (total > 0).then(|| format!("push_many on queue '{queue}': {}", pushed_before(total)))
+    }
+
     /// The error of a job at this index of the next batch, which the language refused itself.
     #[must_use]
     pub fn refused(&self, index: usize, error: Error) -> Error {
@@ -72,6 +78,15 @@ mod tests {
         assert_eq!((push.summary(), push.total()), (&summary, 5));
         assert_eq!(push.ids().unwrap(), ["a", "b", "c", "a", "d"]);
         assert_eq!(LongPush::new(false).ids(), None);
+    }
+
+    #[test]
+    fn what_ends_a_push_is_told_how_many_jobs_are_pushed() {
+        let mut push = LongPush::new(false);
+        assert_eq!(push.said_before("q"), None);
+        push.add(&[Pushed::Created { id: "a".to_owned() }]);
+        let said = push.said_before("q");
+        assert_eq!(said.as_deref(), Some("push_many on queue 'q': 1 job of the batches before is pushed"));
     }
 
     #[test]

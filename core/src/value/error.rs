@@ -238,7 +238,7 @@ impl Error {
     #[must_use]
     pub(crate) fn after_jobs(mut self, count: u64) -> Self {
         let index = self.batch_index.map(|index| u64::from(index).saturating_add(count));
-        let before = format!("{} of the batches before {} pushed", counted(count, "job"), verb(count, "is", "are"));
+        let before = pushed_before(count);
         match index {
             Some(index) => self.message = format!("{} (at index {index}; {before})", self.message).into(),
             None if count > 0 => self.message = format!("{} ({before})", self.message).into(),
@@ -319,6 +319,11 @@ impl Error {
                     | ErrorKind::WrongServer
             )
     }
+}
+
+/// How many jobs the earlier batches of a long push had.
+pub(crate) fn pushed_before(count: u64) -> String {
+    format!("{} of the batches before {} pushed", counted(count, "job"), verb(count, "is", "are"))
 }
 
 impl fmt::Display for Error {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from duly._core import _MAX_BATCH, AsyncQueue, Queue, _LongPush, _push_all
+from duly.errors import DulyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durability: str | None = None) -> PushSummary:  # noqa: D417 - self is the queue
     """Push any number of jobs, a thousand with each call to the server. Holds one such batch in memory.
 
-    A duplicate is counted and raises no error. If a call fails, the batches before it are stored.
+    A duplicate is counted and raises no error. If a call fails, the batches before it are stored. So they are if
+    the iterable raises: its exception comes out, and since Python 3.11 a note of it says how many jobs are pushed.
 
     Args:
         jobs: any iterable of `NewJob`, also a generator.
@@ -27,9 +30,29 @@ def push_many(self: Queue, jobs: Iterable[NewJob], *, ids: bool = False, durabil
     """
     push = _LongPush(self, ids=ids, durability=durability)
     jobs = _iterator(jobs)
-    while batch := list(islice(jobs, _MAX_BATCH)):
-        push.push(batch)
+    while batch := _next_batch(jobs, push):
+        try:
+            push.push(batch)
+        except DulyError:
+            raise  # its message has it
+        except BaseException as error:
+            _note(error, push)
+            raise
     return push.summary()
+
+
+def _next_batch(jobs: Iterator[NewJob], push: _LongPush) -> list[NewJob]:
+    try:
+        return list(islice(jobs, _MAX_BATCH))
+    except BaseException as error:
+        _note(error, push)
+        raise
+
+
+def _note(error: BaseException, push: _LongPush) -> None:
+    """Say how many jobs are pushed, of an exception that comes out as it is: the generator's, or Ctrl-C."""
+    if sys.version_info >= (3, 11) and (said := push.said_before()):
+        error.add_note(said)
 
 
 def push_many_async(  # noqa: D417 - as above
@@ -37,7 +60,8 @@ def push_many_async(  # noqa: D417 - as above
 ) -> Call[PushSummary]:
     """Push any number of jobs, a thousand with each call to the server. Reads the whole iterable first.
 
-    A duplicate is counted and raises no error. If a call fails, the batches before it are stored.
+    A duplicate is counted and raises no error. If a call fails, the batches before it are stored. If the iterable
+    raises, nothing is pushed.
 
     Args:
         jobs: any iterable of `NewJob`, also a generator.
