@@ -1118,7 +1118,8 @@ namespace Duly {
          *
          * @param NewJob $job the job of each slot, without an id, a delay, `onDuplicate` and `durability`
          * @param ?string $cron five fields (minute, hour, day, month, weekday) or six (seconds in front), with names,
-         *     lists, ranges, steps, `L`, `#` and `W`; or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`
+         *     lists, ranges, steps, `L`, `#` and `W`; or `@hourly`, `@daily` or `@midnight`, `@weekly`, `@monthly`,
+         *     `@yearly` or `@annually`
          * @param int|float|null $every the interval in seconds, 0.1 s to 100 years, instead of `cron`
          * @param ?string $tz the time zone of the pattern, such as `Europe/Berlin`. A fixed time in a gap runs at the
          *     first moment after it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the

@@ -15,7 +15,8 @@ use crate::queue::object;
 /// Args:
 ///     job: the job of each slot: a `NewJob` without an id, a delay, `on_duplicate` and `durability`.
 ///     cron: five fields (minute, hour, day, month, weekday) or six (seconds in front), with names, lists, ranges,
-///         steps, `L`, `#` and `W`; or "@hourly", "@daily", "@weekly", "@monthly", "@yearly".
+///         steps, `L`, `#` and `W`; or "@hourly", "@daily" or "@midnight", "@weekly", "@monthly", "@yearly" or
+///         "@annually".
 ///     every: the interval, in seconds or as a timedelta, 0.1 s to 100 years; instead of `cron`.
 ///     tz: the time zone of the pattern, such as "Europe/Berlin". A fixed time in a gap runs at the first moment after
 ///         it, and once if a clock shows it twice; patterns with `*`, ranges or steps follow the clock. Default: "UTC".

@@ -95,8 +95,8 @@ impl Schedule {
     /// At the times of a cron pattern, in UTC unless [`tz`](Self::tz) says otherwise.
     ///
     /// Five fields (minute, hour, day of the month, month, weekday) or six, with seconds in front; names (`MON`, `JAN`), lists,
-    /// ranges, steps, `L` (last), `#` (the n-th weekday), `W` (the nearest working day); or `@hourly`, `@daily`, `@weekly`,
-    /// `@monthly`, `@yearly`. If both days are given, one of them is enough, as in Vixie cron.
+    /// ranges, steps, `L` (last), `#` (the n-th weekday), `W` (the nearest working day); or `@hourly`, `@daily` or `@midnight`,
+    /// `@weekly`, `@monthly`, `@yearly` or `@annually`. If both days are given, one of them is enough, as in Vixie cron.
     ///
     /// A fixed time that a clock leaves out runs at the first moment behind the gap, and once if a clock shows it twice. Patterns
     /// with `*`, ranges or steps in seconds, minutes or hours follow the clock. Errors: `InvalidArgument`.
@@ -302,7 +302,7 @@ impl Schedule {
         let text: Text = serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))?;
         let anchor = Millis::new(text.anchor_ms.unwrap_or(0));
         let recurrence = match (&text.cron, text.every_ms) {
-            (Some(pattern), None) => Recurrence::cron(pattern, text.tz.as_deref().unwrap_or("UTC")),
+            (Some(pattern), None) => Recurrence::stored_cron(pattern, text.tz.as_deref().unwrap_or("UTC")),
             (None, Some(every)) => Recurrence::every(Millis::new(every), anchor),
             _ => Err(Error::invalid("it has not one of cron and every")),
         };

@@ -24,6 +24,13 @@ const SHORTEST: Millis = Millis::new(100);
 impl Recurrence {
     /// Five or six fields, or a word such as `@daily`, in this zone. Errors: `InvalidArgument`.
     pub(crate) fn cron(pattern: &str, zone: &str) -> Result<Self, Error> {
+        let pattern = Pattern::new(pattern, zone)?;
+        pattern.check_steps()?;
+        Ok(Self::Cron(Box::new(pattern)))
+    }
+
+    /// As it was stored: what an earlier version accepted goes on. Errors: `InvalidArgument`.
+    pub(crate) fn stored_cron(pattern: &str, zone: &str) -> Result<Self, Error> {
         Pattern::new(pattern, zone).map(|pattern| Self::Cron(Box::new(pattern)))
     }
 

@@ -34,6 +34,11 @@ fn patterns_mean_what_they_mean_elsewhere() {
         ("0 0 13 * fri", "2026-01-02T00:00:00Z"),
         ("@hourly", "2026-01-01T13:00:00Z"),
         ("@daily", "2026-01-02T00:00:00Z"),
+        ("@midnight", "2026-01-02T00:00:00Z"),
+        ("@annually", "2027-01-01T00:00:00Z"),
+        ("*/60 * * * *", "2026-01-01T13:00:00Z"),
+        ("0 0 */31 */12 *", "2027-01-01T00:00:00Z"),
+        ("0 0 * * */7", "2026-01-04T00:00:00Z"),
         ("@weekly", "2026-01-04T00:00:00Z"),
         ("@monthly", "2026-02-01T00:00:00Z"),
         ("@yearly", "2027-01-01T00:00:00Z"),
@@ -62,11 +67,40 @@ fn what_is_no_pattern_zone_or_interval_is_refused() {
 }
 
 #[test]
+fn a_step_that_is_larger_than_its_field_is_refused() {
+    let refused = |pattern: &str| Recurrence::cron(pattern, "UTC").unwrap_err().to_string();
+    for (pattern, field) in [
+        ("*/61 * * * *", "a step of 61 is larger than the field of minutes (0 to 59)"),
+        ("0,5-50/61 * * * *", "a step of 61 is larger than the field of minutes (0 to 59)"),
+        ("*/61 0 * * * *", "a step of 61 is larger than the field of seconds (0 to 59)"),
+        ("0 */25 * * *", "a step of 25 is larger than the field of hours (0 to 23)"),
+        ("0 0 */32 * *", "a step of 32 is larger than the field of days of the month (1 to 31)"),
+        ("0 0 1 */13 *", "a step of 13 is larger than the field of months (1 to 12)"),
+        ("0 0 * * */8", "a step of 8 is larger than the field of weekdays (0 to 6)"),
+    ] {
+        assert_eq!(refused(pattern), format!("'{pattern}' is no cron pattern: {field}"));
+    }
+    // What an earlier version stored goes on.
+    let stored = Recurrence::stored_cron("*/61 * * * *", "UTC").unwrap();
+    assert_eq!(stored.next_after(at("2026-01-01T12:00:00Z")), Some(at("2026-01-01T13:00:00Z")));
+}
+
+#[test]
+fn a_refusal_has_the_whole_reason() {
+    let refused = |pattern: &str| Recurrence::cron(pattern, "UTC").unwrap_err().to_string();
+    let said = refused("5/10 * * * *");
+    assert!(said.contains("\"X-Y/10\" for range steps.)"), "{said}");
+    let said = refused(&format!("{} * * * *", "x".repeat(100)));
+    assert!(said.contains(&format!("'{}…' is no cron pattern", "x".repeat(64))), "{said}");
+}
+
+#[test]
 fn patterns_and_zones_are_kept_in_one_spelling() {
     let kept = Recurrence::cron(" 0  9 * * mon-fri ", "europe/berlin").unwrap();
     assert_eq!(kept.pattern(), Some(("0 9 * * MON-FRI", "Europe/Berlin")));
     assert_eq!(kept, Recurrence::cron("0 9 * * MON-FRI", "Europe/Berlin").unwrap());
     assert_eq!(Recurrence::cron("@Daily", "utc").unwrap().pattern(), Some(("@daily", "UTC")));
+    assert_eq!(Recurrence::cron("@Midnight", "utc").unwrap().pattern(), Some(("@daily", "UTC")));
 }
 
 #[test]

@@ -23,7 +23,17 @@ pub(super) fn zone(name: &str) -> Result<(TimeZone, String), Error> {
 
 /// What may be shown of a text that is wrong.
 pub(super) fn shown(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(64).collect()
+    shortened(text, 64)
+}
+
+/// Its first characters, and a mark if there are more.
+pub(super) fn shortened(text: &str, most: usize) -> String {
+    let mut chars = text.chars().filter(|c| !c.is_control());
+    let mut shortened: String = chars.by_ref().take(most).collect();
+    if chars.next().is_some() {
+        shortened.push('…');
+    }
+    shortened
 }
 
 pub(super) fn timestamp(moment: Millis) -> Option<Timestamp> {
