@@ -221,7 +221,11 @@ async fn a_search_goes_on_from_cursors_of_jobs_that_are_gone() {
     let queue = queue_of(&server, "orders");
     queue.push_many((0..300).map(replaced), |_| ()).await.unwrap();
     // `5;260-0;<;255>`, `5;0-0;j1` and `5;900-0;gone`.
-    let cursors = [("0-353b3236302d303b3bff", 260), ("0-353b302d303b6a31", 0), ("0-353b3930302d303b676f6e65", 300)];
+    let cursors = [
+        ("ready-0-353b3236302d303b3bff", 260),
+        ("ready-0-353b302d303b6a31", 0),
+        ("ready-0-353b3930302d303b676f6e65", 300),
+    ];
     for (cursor, left) in cursors {
         let page = queue.search(State::Ready, &Filter::new(), Some(cursor), 500).await.unwrap();
         assert_eq!(page.jobs.len(), left, "{cursor}");

@@ -210,7 +210,7 @@ impl Queue {
             }
             at = step.next;
         }
-        page.cursor = at.map(|at| at.text());
+        page.cursor = at.map(|at| at.text(state));
         Ok(page)
     }
 
@@ -310,9 +310,9 @@ impl Cursor {
         self.within.is_empty()
     }
 
-    /// As text, `<part>-<hexadecimal>`: an id may be any bytes.
-    fn text(&self) -> String {
-        let mut text = format!("{}-", self.part);
+    /// As text, `<state>-<part>-<hexadecimal>`: an id may be any bytes. The same place of another state is another one.
+    fn text(&self, state: State) -> String {
+        let mut text = format!("{}-{}-", state.as_str(), self.part);
         for byte in &self.within {
             // Writing to a String cannot fail.
             _ = write!(text, "{byte:02x}");
@@ -323,8 +323,17 @@ impl Cursor {
     /// Errors: `InvalidArgument`.
     fn read(text: Option<&str>, state: State, parts: usize) -> Result<Self, Error> {
         let Some(text) = text else { return Ok(Self::default()) };
+        if let Some(Ok(other)) = text.split_once('-').map(|(word, _)| State::parse(word))
+            && other != state
+        {
+            return Err(Error::invalid(format!(
+                "this cursor belongs to a search of {} jobs, and this is one of {} jobs: begin without a cursor",
+                other.as_str(),
+                state.as_str()
+            )));
+        }
         let read = || {
-            let (part, within) = text.split_once('-')?;
+            let (part, within) = text.strip_prefix(state.as_str())?.strip_prefix('-')?.split_once('-')?;
             let part = part.parse().ok().filter(|&part| part < parts)?;
             let within = of_hexadecimal(within)?;
             (within.is_empty() || is_of(&within, state)).then_some(Self { part, within })
