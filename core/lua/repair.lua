@@ -17,8 +17,10 @@ if whole == 'levels' then
   return 'done'
 end
 if whole == 'stale_total' then
-  local sum = string.format('%.0f', stale_sum())
-  if (noted_stale or '0') == sum then return 'changed' end
+  local sum, foreign = stale_sum()
+  sum = string.format('%.0f', sum)
+  if #foreign == 0 and (noted_stale or '0') == sum then return 'changed' end
+  for _, field in ipairs(foreign) do redis.call('HDEL', stale, field) end
   redis.call('HSET', meta, 'stale_entries', sum)
   return 'done'
 end
@@ -91,8 +93,13 @@ local function repair(at)
     redis.call('ZREM', failed, id)
   elseif mend == 'count_stale' then
     local field = level .. ':' .. id
+    local count = redis.call('HGET', stale, field)
+    if count and not stale_count(count) then redis.call('HDEL', stale, field) end
     if redis.call('HINCRBY', stale, field, amount) <= 0 then redis.call('HDEL', stale, field) end
-    redis.call('HINCRBY', meta, 'stale_entries', amount)
+    -- What is not a number is put right behind all jobs.
+    if string.find(noted_stale or '0', '^%-?[1-9]%d*$') or (noted_stale or '0') == '0' then
+      redis.call('HINCRBY', meta, 'stale_entries', amount)
+    end
   elseif mend == 'take_key' then
     redis.call('HSET', keys, own_key, id)
   elseif mend == 'drop_key' then

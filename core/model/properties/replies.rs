@@ -133,7 +133,7 @@ fn real() -> Vec<Value> {
     ]);
     let jobs = [list(["a", "b"]), list(["{\"data\":1}", "5;5;1;0;k{\"data\":2}"]), list(["1;1;x", ""])];
     let jobs = ["jobs", "10", "7", "1500", "0", "1"].map(bulk).into_iter().chain(jobs);
-    let whole = list(["05", "1", "1", "5"]);
+    let whole = list(["05", "1", "1", "5", "0"]);
     let look = Value::Array(vec![list(["1", "", "", "", "", "", "", "", "", "", "", "", "", "", "0"])]);
     let scan = Value::Array(vec![bulk("0"), list(["a", "b"])]);
     let heard = ["a", "{\"data\":1}", "1;1;x"].map(bulk);

@@ -378,12 +378,21 @@ impl Audit {
     }
 
     async fn judge_stale_total(&mut self) -> Result<(), Error> {
-        let WholeReply { stale_noted: noted, stale_counted: counted, .. } = self.look_at_whole().await?;
-        if counted == noted {
+        let WholeReply { stale_noted: noted, stale_counted: counted, stale_foreign: foreign, .. } =
+            self.look_at_whole().await?;
+        if noted == Some(counted) && foreign == 0 {
             return Ok(());
         }
         let repaired = self.options.repair && self.repair_whole("stale_total", Levels::from_bits(0)).await?;
-        let detail = format!("{noted} stale entries are noted, and there are {counted}");
+        let noted = noted.map_or_else(
+            || "what is noted of stale entries is not a number".to_owned(),
+            |noted| format!("{noted} stale entries are noted"),
+        );
+        let foreign = match foreign {
+            0 => String::new(),
+            _ => format!("; {foreign} of the fields that count them were not written by duly"),
+        };
+        let detail = format!("{noted}, and there are {counted}{foreign}");
         self.report.findings.push(Finding { invariant: Invariant::Stale, id: String::new(), detail, repaired });
         Ok(())
     }

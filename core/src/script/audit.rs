@@ -50,9 +50,12 @@ impl FromReply for Vec<LookReply> {
 pub(crate) struct WholeReply {
     /// The levels in use; empty if the queue does not say.
     pub(crate) levels: String,
-    pub(crate) stale_noted: i64,
+    /// Nothing if it is not a number.
+    pub(crate) stale_noted: Option<i64>,
     pub(crate) stale_counted: i64,
     pub(crate) used_levels: String,
+    /// How many fields of `stale` are not duly's.
+    pub(crate) stale_foreign: i64,
 }
 
 impl FromReply for WholeReply {
@@ -60,9 +63,10 @@ impl FromReply for WholeReply {
         let mut items = array(reply)?.into_iter();
         Ok(Self {
             levels: utf8(next(&mut items, "levels")?)?,
-            stale_noted: number(next(&mut items, "stale entries")?)?,
+            stale_noted: number(next(&mut items, "stale entries")?).ok(),
             stale_counted: number(next(&mut items, "counted stale entries")?)?,
             used_levels: utf8(next(&mut items, "used levels")?)?,
+            stale_foreign: number(next(&mut items, "fields of stale that are not duly's")?)?,
         })
     }
 }

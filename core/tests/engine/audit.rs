@@ -142,6 +142,42 @@ async fn wrong_stale_counts_are_put_right() {
 }
 
 #[tokio::test]
+async fn what_others_wrote_among_the_stale_counts_counts_for_nothing_and_goes() {
+    let server = Server::start();
+    let queue = queue_with_all(&server).await;
+    // The job `x` has a stale entry. What is in the place of its count, and of that of `b`, is no number from 1 on.
+    for line in ["HSET @stale junk 5 x:y 7 : 1 5:nobody 1.5 3:nobody -2 5:b abc 5:x 01", "HSET @meta stale_entries 14"]
+    {
+        redis_line(&server, line);
+    }
+    let expected = [(Invariant::OneState, "x"), (Invariant::Stale, "")];
+    let report = queue.audit(AuditOptions::new()).await.unwrap();
+    assert_eq!(found(&report), expected.map(|(invariant, id)| (invariant, id, false)), "{report:?}");
+    let said = &report.findings[1].detail;
+    assert_eq!(
+        said,
+        "14 stale entries are noted, and there are 0; 7 of the fields that count them were not written by duly"
+    );
+    let report = queue.audit(AuditOptions::new().repair(true)).await.unwrap();
+    assert_eq!(found(&report), expected.map(|(invariant, id)| (invariant, id, true)), "{report:?}");
+    assert!(queue.audit(AuditOptions::new()).await.unwrap().is_clean());
+    assert_eq!(server.redis_cli(&["HGETALL", "duly:{orders}:stale"]), "5:x\n1\n");
+    assert_eq!(queue.counts().await.unwrap().ready, 4);
+    assert!(run_all(&queue).await.values().all(|&runs| runs == 1));
+}
+
+#[tokio::test]
+async fn a_total_of_stale_entries_that_is_no_number_is_put_right() {
+    check(&["HSET @meta stale_entries abc"], &[(Invariant::Stale, "")], &[]).await;
+    check(
+        &["HSET @meta stale_entries 1.5", "HSET @stale 5:nobody 2"],
+        &[(Invariant::Stale, "nobody"), (Invariant::Stale, "")],
+        &[],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn keys_point_to_the_jobs_that_carry_them() {
     check(&["HSET @keys gone nobody"], &[(Invariant::Key, "nobody")], &[]).await;
     check(&["HSET @keys other a"], &[(Invariant::Key, "a")], &[]).await;

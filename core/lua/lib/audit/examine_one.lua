@@ -2,7 +2,7 @@
 -- it is in `reserved`, the token, when it failed, what is kept beside it, who holds its key, its counts of stale entries; of
 -- the given member of `delayed` the due time, of the given key the holder; `1` if it is parked, `2` where nobody looks, the
 -- number of the place it has, and the number of its name if that has a limit.
--- Needs: `routing`, `delayed_member`. Gives: `examine_one`.
+-- Needs: `routing`, `delayed_member`, `stale_count`. Gives: `examine_one`.
 local some_stale = redis.call('HLEN', stale) > 0
 local limited
 local limits = redis.call('HGET', meta, 'limits')
@@ -42,7 +42,7 @@ local function examine_one(id, member, key)
     local fields = {}
     for at = 0, 9 do fields[at + 1] = string.format('%.0f:', at) .. id end
     for at, count in ipairs(redis.call('HMGET', stale, unpack(fields))) do
-      if count then counts[#counts + 1] = string.format('%.0f=', at - 1) .. count end
+      if count and stale_count(count) then counts[#counts + 1] = string.format('%.0f=', at - 1) .. count end
     end
   end
   local is_parked, place, number = examine_limits(id, record)
