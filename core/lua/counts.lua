@@ -8,8 +8,8 @@
 --- include: call/clock
 local paused, format, stale_entries, limits = unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits'))
 -- with `-` for `redis.call('ZCARD', parked) -`: held back jobs are not counted
-local waiting = redis.call('ZCARD', parked) - tonumber(stale_entries or 0)
-local some_stale = tonumber(stale_entries or 0) > 0
+local waiting = redis.call('ZCARD', parked) - (tonumber(stale_entries or 0) or 0)
+local some_stale = (tonumber(stale_entries or 0) or 0) > 0
 -- The first entry that counts, as far as that is looked for.
 local function first_of(list, level, length)
   if not some_stale then return redis.call('LINDEX', list, 0) end
@@ -20,7 +20,7 @@ local function first_of(list, level, length)
     local stale_counts = redis.call('HMGET', stale, unpack(fields))
     for k, id in ipairs(ids) do
       -- with `do return id end`: behind a cancelled job nobody sees the oldest that waits
-      if (passed[id] or 0) >= tonumber(stale_counts[k] or 0) then return id end
+      if (passed[id] or 0) >= (tonumber(stale_counts[k] or 0) or 0) then return id end
       passed[id] = (passed[id] or 0) + 1
     end
     at = at + #ids

@@ -76,7 +76,7 @@ if state == 'ready' then
       for k, id in ipairs(entries) do
         -- without: a page of one job shows all of a chunk
         if left <= 0 then break end
-        local stale_count = tonumber(stale_counts[k] or 0)
+        local stale_count = tonumber(stale_counts[k] or 0) or 0
         -- with `if false then`: a page shows a cancelled entry as a job
         if (skipped[id] or 0) < stale_count and (not is_blind or is_elsewhere(id, level)) then
           skipped[id] = (skipped[id] or 0) + 1

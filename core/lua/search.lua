@@ -98,7 +98,7 @@ local function search_set(set, mark, score, member)
 end
 
 -- How many jobs were put at the heads of ready lists so far.
-local put_first_by_now = state == 'ready' and tonumber(redis.call('HGET', meta, 'put_first') or 0)
+local put_first_by_now = state == 'ready' and (tonumber(redis.call('HGET', meta, 'put_first') or 0) or 0)
 
 -- How many entries of the list are still to be looked at. A page has left the first `before` of them, in front of `last`, when so many had
 -- been `put_first`. Pushed jobs come behind them and jobs are taken from the head, so now it is at most so many and those that were put at

@@ -5,7 +5,7 @@ use redis::Value;
 use super::argument::JobKeys;
 use super::declare::scripts;
 use super::operate::By;
-use super::reply::{FromReply, array, bytes, lossy, next, number, unexpected, utf8};
+use super::reply::{FromReply, array, bytes, lossy, moment, next, number, unexpected, utf8};
 use crate::value::error::Error;
 
 scripts! {
@@ -125,8 +125,11 @@ impl FromReply for CountsReply {
         let mut count = |what| number(next(&mut items, what)?);
         let (now, delayed, ready) = (count("the time")?, count("delayed")?, count("ready")?);
         let (reserved, failed) = (count("reserved")?, count("failed")?);
-        let (next_due, next_lease_end) = (count("the next due time")?, count("the next lease end")?);
-        let (paused, format) = (count("the pause")?, count("the format")?);
+        let next_due = moment(next(&mut items, "the next due time")?)?;
+        let next_lease_end = moment(next(&mut items, "the next lease end")?)?;
+        let paused = is_paused(next(&mut items, "the pause")?);
+        // What is no number is no format of ours.
+        let format = number(next(&mut items, "the format")?).unwrap_or(i64::MAX);
         let levels = array(next(&mut items, "levels")?)?;
         let mut heads = Vec::new();
         let mut pairs = array(next(&mut items, "heads")?)?.into_iter();
@@ -136,7 +139,9 @@ impl FromReply for CountsReply {
         let mut stats = Vec::new();
         let mut pairs = array(next(&mut items, "stats")?)?.into_iter();
         while let Some(name) = pairs.next() {
-            stats.push((lossy(name)?, number(next(&mut pairs, "a counter")?)?));
+            // Totals only inform: a foreign value there is left out.
+            let (name, total) = (lossy(name)?, number(next(&mut pairs, "a counter")?));
+            stats.extend(total.ok().map(|total| (name, total)));
         }
         let limits = LimitsReply::decode(&mut items)?;
         Ok(Self {
@@ -147,7 +152,7 @@ impl FromReply for CountsReply {
             failed,
             next_due: (next_due >= 0).then_some(next_due),
             next_lease_end: (next_lease_end >= 0).then_some(next_lease_end),
-            paused: paused == 1,
+            paused,
             format,
             entries_by_level: levels.into_iter().map(number).collect::<Result<_, _>>()?,
             heads,
@@ -266,7 +271,7 @@ impl FromReply for Option<FoundReply> {
         };
         let token = utf8(next(&mut items, "a token")?)?.parse().ok();
         let now = number(next(&mut items, "the time")?)?;
-        let paused = number(next(&mut items, "the pause")?)? == 1;
+        let paused = is_paused(next(&mut items, "the pause")?);
         let limits = LimitsReply::decode(&mut items)?;
         Ok(Some(FoundReply { state, job, token, now, paused, limits }))
     }
@@ -274,5 +279,10 @@ impl FromReply for Option<FoundReply> {
 
 fn score(reply: Value) -> Result<Option<i64>, Error> {
     let bytes = bytes(reply)?;
-    if bytes.is_empty() { Ok(None) } else { number(Value::BulkString(bytes)).map(Some) }
+    if bytes.is_empty() { Ok(None) } else { moment(Value::BulkString(bytes)).map(Some) }
+}
+
+/// Any other value than ours is no pause, as for the scripts.
+fn is_paused(reply: Value) -> bool {
+    number(reply).is_ok_and(|paused| paused == 1)
 }

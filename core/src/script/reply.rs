@@ -161,6 +161,20 @@ fn whole(text: &str) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0).then_some(number as i64)
 }
 
+/// A moment in ms, as the score of a sorted set. What another program wrote there is read as near as it can be: without a fraction, and
+/// what never comes as the end of the year 9999. One such job must not hide the others.
+#[expect(clippy::cast_possible_truncation, reason = "it is clamped just before")]
+pub(crate) fn moment(reply: Value) -> Result<i64, Error> {
+    if let Value::Int(moment) = reply {
+        return Ok(moment);
+    }
+    let moment = utf8(reply)?.parse::<f64>().ok().filter(|moment| !moment.is_nan());
+    moment.map(|moment| moment.clamp(-LAST_MOMENT, LAST_MOMENT) as i64).ok_or_else(|| unexpected("a time"))
+}
+
+/// The last moment that calendars of every language have, in ms.
+const LAST_MOMENT: f64 = 253_402_207_200_000.0;
+
 /// The next element of a list, or an error that says which one is missing.
 pub(crate) fn next(items: &mut impl Iterator<Item = Value>, what: &'static str) -> Result<Value, Error> {
     items.next().ok_or_else(|| unexpected(what))
@@ -188,6 +202,17 @@ mod tests {
         for refused in ["superseded", "format 3", "levels 01", "shape limits", "again", "full"] {
             assert!(is_refusal(&text(refused)), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_moment_that_another_program_wrote_is_read_as_near_as_it_can_be() {
+        let read = |text: &str| moment(Value::BulkString(text.into())).ok();
+        assert_eq!(read("1790000000000"), Some(1_790_000_000_000));
+        assert_eq!(read("1.79e12"), Some(1_790_000_000_000));
+        assert_eq!(read("1790000000000.75"), Some(1_790_000_000_000));
+        assert_eq!((read("inf"), read("1e300")), (Some(253_402_207_200_000), Some(253_402_207_200_000)));
+        assert_eq!(read("-inf"), Some(-253_402_207_200_000));
+        assert_eq!((read("nan"), read("soon"), read("")), (None, None, None));
     }
 
     #[test]
