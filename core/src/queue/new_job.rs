@@ -28,7 +28,8 @@ pub enum OnDuplicate {
     Refuse,
     /// The job that is there stays, and its id is returned.
     Keep,
-    /// The other job is cancelled in whatever state it is, and this one replaces it.
+    /// The other job is cancelled in whatever state it is, and this one replaces it. If one job has the id and another one the key, it
+    /// replaces both.
     Replace,
 }
 
