@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -134,3 +135,48 @@ async def test_jobs_that_came_when_the_future_was_cancelled_already_are_given_ba
         assert jobs
         assert {(job.attempts, job.returns) for job in jobs} == {(0, 0)}
         seen |= {job.id for job in jobs}
+
+
+@pytest.mark.parametrize("way", ["nobody has the call", "a task", "the program has call and loop"])
+def test_a_reserve_of_a_loop_that_is_closed_keeps_no_job(server: Server, prefix: str, way: str) -> None:
+    """As in a program that calls `asyncio.run` twice with one client."""
+    aqueue = duly.aio.Client(server.url, prefix=prefix).queue("q")
+    kept: list[object] = []
+
+    async def begin() -> None:
+        call = aqueue.reserve(wait=60, lease=600)
+        if way == "a task":
+            kept.append(asyncio.create_task(call))
+        elif way == "the program has call and loop":
+            kept.extend([call, asyncio.get_running_loop()])
+        await aqueue.counts()
+
+    async def go_on() -> duly.aio.Job | None:
+        await aqueue.push(1)
+        return await aqueue.reserve(wait=10)
+
+    asyncio.run(begin())
+    job = asyncio.run(go_on())
+    assert job is not None
+    assert (job.attempt, job.returns) == (1, 0)
+
+
+def test_jobs_that_a_closed_loop_has_not_delivered_go_back(server: Server, prefix: str) -> None:
+    aqueue = duly.aio.Client(server.url, prefix=prefix).queue("q")
+    queue = duly.Client(server.url, prefix=prefix).queue("q")
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> object:
+        call = aqueue.reserve(wait=60, lease=600)
+        await aqueue.counts()
+        return call
+
+    call = loop.run_until_complete(begin())
+    queue.push(1)
+    while queue.counts().reserved == 0:
+        time.sleep(0.01)
+    loop.close()
+    job = queue.reserve(wait=10)
+    assert job is not None
+    assert (job.attempt, job.returns) == (1, 0)
+    assert call is not None
