@@ -12,7 +12,8 @@ setup: ## install what is missing on this machine (Debian packages, .venv)
 build: setup ## the engine, the Python module in .venv, the PHP extension in build/duly.so
 	@./tools/build.sh
 
-demo: build ## a PHP request closes an order in a Python worker, for real, then a page until Ctrl-C; ARGS=thinkphp: a controller of ThinkPHP pushes
+demo: setup ## a PHP request closes an order in a Python worker, for real, then a page until Ctrl-C; ARGS=thinkphp: a controller of ThinkPHP pushes
+	@./tools/build.sh --dev
 	@PHP_INI_SCAN_DIR=:$(CURDIR)/build/php.d .venv/bin/python -m demo.run $(ARGS)
 
 check: setup ## format and lint in every language, types of Rust and Python, without a server or a build of the skins

@@ -35,9 +35,7 @@ from demo.stage import Event, Process, Stage, Timeline
 DEMO = Path(__file__).resolve().parent
 RETRY_DELAYS = [0.4, 0.8]  # as the shop sets them
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", DEMO.parent / "target"))
-# `make demo` builds the first one, the tests the second one.
-RUST_WORKERS = [TARGET / profile / "examples/worker" for profile in ("release", "debug")]
-RUST_WORKER = next((worker for worker in RUST_WORKERS if worker.exists()), RUST_WORKERS[0])
+RUST_WORKER = TARGET / "debug/examples/worker"  # as tools/build.sh --dev builds it
 LANGUAGES = {"python": "Python", "php": "PHP", "rust": "Rust"}
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the engine and both skins, and puts them where Python and PHP find them: tools/build.sh [--dev]
 #
-# Without --dev in release mode, as users get them: for the demo and the figures. With it for the tests, in the one shape
-# in which `cargo t` builds the Rust tests too (the whole workspace, with traces), so that nothing is compiled twice.
+# Without --dev in release mode, as users get them: for the figures. With it for the demo and the tests, in the one shape in
+# which `cargo t` builds the Rust tests too (the whole workspace, with traces), so that nothing is compiled twice.
 # Whichever was built last is what `.venv` and `build/php.d` load; every make target builds its own first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -25,30 +25,26 @@ library() { # library <folder> <name>
     echo "$file"
 }
 
-# The ini file lets every PHP that inherits PHP_INI_SCAN_DIR load the extension, php-fpm's and tests' children too.
-put_php() { # put_php <folder>
-    put "$(library "$1" duly_php)" build/duly.so
-    mkdir -p build/php.d
-    echo "extension=$PWD/build/duly.so" >build/php.d/duly.ini
-}
-
 case ${1:-} in
 --dev)
     # The examples (workers that tests start) are why the dependencies of tests take part; without them Cargo would
     # choose other features for a few packages, and compile the engine again.
+    profile=debug
     cargo build --workspace --features duly/opentelemetry --lib --examples
-    put "$(library "$target/debug" _core)" py-binding/python/duly/_core.abi3.so
-    put_php "$target/debug"
-    .venv/bin/python tools/link_python.py
     ;;
 '')
-    cargo build --release -p duly --lib --examples
-    VIRTUAL_ENV=$PWD/.venv .venv/bin/maturin develop --release --quiet
-    cargo build --release -p duly-php
-    put_php "$target/release"
+    # All in one call, or most would be compiled once for each of them.
+    profile=release
+    cargo build --release -p duly -p duly-python -p duly-php --lib --examples
     ;;
 *)
     sed -n '2s/^# //p' "$0" >&2
     exit 2
     ;;
 esac
+put "$(library "$target/$profile" _core)" py-binding/python/duly/_core.abi3.so
+put "$(library "$target/$profile" duly_php)" build/duly.so
+# The ini file lets every PHP that inherits PHP_INI_SCAN_DIR load the extension, php-fpm's and tests' children too.
+mkdir -p build/php.d
+echo "extension=$PWD/build/duly.so" >build/php.d/duly.ini
+.venv/bin/python tools/link_python.py
