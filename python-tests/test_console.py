@@ -398,8 +398,8 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
     until(lambda: len(client.queues().queues) == 3, "they are not listed")
     server.cli("DEL", f"{prefix}{{b}}:ready:5")
     server.cli("SET", f"{prefix}{{b}}:ready:5", "foreign")
-    # A number that is none, and a name that is none.
-    server.cli("HSET", f"{prefix}{{d}}:meta", "stale_entries", "abc")
+    # A hash that is none, and a name that is none.
+    server.cli("SET", f"{prefix}{{d}}:meta", "foreign")
     for name in ("d", "\x1b[31mno name"):
         server.cli("ZADD", f"{prefix}{{queues}}:queues", "0", name)
         server.cli(
