@@ -29,6 +29,7 @@ BUDGETS = {
     "engine.server_us_per_job.batch100": 6.0,
     "engine.server_us_per_job.batch100.delayed": 7.5,
     "engine.server_us_per_job.single": 20.0,
+    "engine.history_times_of_none.batch100": 1.1,
     "engine.mem_ready_bytes": 380.0,
     "engine.mem_delayed_bytes": 480.0,
     "engine.longest_call_ms": 5.0,
@@ -51,7 +52,8 @@ WHAT = """\
 server_us_per_job  CPU time of the server (INFO cpu) for push + reserve + ack of one job with 200 bytes of JSON; 20,000
                    jobs a run. batch100: 100 jobs a call, one call at a time. single: one job a call, 50 calls in flight
                    on one connection. delayed: due after 30 ms. floor: the raw commands of that life by the same client
-                   library; floor.script: the same in one script a verb, without guards.
+                   library; floor.script: the same in one script a verb, without guards. history: in a queue that keeps
+                   one; history_times_of_none: how many times as much as ready, in turn in the same run.
 jobs_per_s         push: of the single runs; reserve100, ack100: of the batch100 runs; push_many, promote: 50,000 jobs.
 mem_*_bytes        growth of used_memory a job, 100,000 jobs, ids made by duly, no name (named: with `order.close`).
 longest_call_ms    worst PING of another client while a worker takes a million jobs due at once, 1,000 a call; in five

@@ -133,6 +133,9 @@ class Story:
         self.time.scene("A private redis-server, a shop in PHP, a worker in Python")
         self.client.ping()
         self.time.line("demo", "redis-server runs on a unix socket, with an append-only file")
+        for queue in (self.orders, self.letters):
+            queue.keep_history()
+        self.time.line("demo", "both queues keep a history, so that the life of a job is known when it is gone")
         with sqlite3.connect(self.database) as db:
             db.execute("CREATE TABLE orders (number INTEGER PRIMARY KEY, state TEXT, trouble TEXT, token INTEGER)")
         db.close()
@@ -187,6 +190,18 @@ class Story:
         self.time.line("shop", "POST /failed/…/requeue: round again, with a clean count")
         self.ask("POST", f"/failed/{hopeless}/requeue")
         self.stage.wait_for("done", about="order 5")
+        outcomes = ", ".join(str(run.outcome) for run in self.until_done(hopeless))
+        self.time.line("demo", f"duly trace orders {hopeless}: {outcomes}")
+
+    def until_done(self, job: str) -> list[duly.TraceRun]:
+        """The worker reports the end of a run before the server knows: asks until it does."""
+        give_up_at = time.monotonic() + 5
+        while time.monotonic() < give_up_at:
+            trace = self.orders.trace(job)
+            if trace is not None and trace.runs[-1].outcome == "done":
+                return trace.runs
+            time.sleep(0.01)
+        raise RuntimeError(f"the history of job {job} does not say that it is done")
 
     def until_failed(self, job: str) -> Any:
         """The worker reports a failure before the server knows: asks until it does."""

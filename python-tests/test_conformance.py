@@ -200,6 +200,8 @@ def shown(value: Any) -> Any:
         return {name: value_of(value, name) for name in ("count", "mean", "p50", "p95", "p99")}
     if isinstance(value, (duly.Rates, duly.RateWindow, duly.NameRates, duly.RunCounts)):
         return {name: shown(getattr(value, name)) for name in dir(value) if not name.startswith("_")}
+    if isinstance(value, (duly.Trace, duly.TraceEvent, duly.TraceRun)):
+        return {name: shown(getattr(value, name)) for name in dir(value) if not name.startswith("_")}
     if isinstance(value, duly.WorkerInfo):
         worker = ("id", "host", "pid", "language", "version", "name", "queues", "concurrency", "started_at")
         return {**{name: getattr(value, name) for name in worker}, "running": shown(value.running)}

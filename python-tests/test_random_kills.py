@@ -1,6 +1,7 @@
 """Ten thousand jobs through workers of every language that are killed, frozen and stopped at random all the time.
 
-A fifth as many, of a kilobyte each, go through workers whose lines to the server are slow, narrow or long besides.
+A fifth as many, of a kilobyte each, go through workers whose lines to the server are slow, narrow or long besides,
+in a queue that keeps a history: each run that was seen is in it.
 `DULY_KILL_JOBS` makes it longer, `DULY_KILL_SEED` takes other random numbers than the usual ones, or repeats a run.
 """
 
@@ -103,6 +104,23 @@ def misjudged(plan: Plan, life: Life) -> str | None:
     return None
 
 
+def untold(queue: duly.Queue, job: str, life: Life) -> str | None:
+    """What the history of the queue says otherwise than what was seen."""
+    trace = queue.trace(job)
+    if trace is None:
+        return "nothing is known of it"
+    told = {run.token: run for run in trace.runs}
+    if missing := [token for token in life.runs if token not in told]:
+        return f"runs that nobody tells of: {missing}, of {trace.events}"
+    if any(run.outcome is None for run in trace.runs):
+        return f"a run that goes on: {trace.events}"
+    by_death = [token for token in life.runs if life.returns.get(token) == "its lease ended"]
+    if wrong := [token for token in by_death if told[token].outcome != "lease_ended"]:
+        return f"runs whose worker died: {wrong}, of {trace.events}"
+    ends = [event.what for event in trace.events if event.what in ("done", "failed")]
+    return None if ends == ["done" if life.acked else "failed"] else f"it ended by {ends}"
+
+
 def seconds_too_long(seconds: float) -> float:
     """Sleep, and say how much longer that took."""
     began = time.monotonic()
@@ -121,6 +139,8 @@ def test_nothing_is_lost_and_nothing_runs_after_its_ack(
     queue = duly.Client(server.url).queue("orders")
     jobs = list(some_jobs(chance, run))
     plans = {job: plan for job, plan, _ in jobs}
+    if run.lines:
+        queue.keep_history(4 * run.jobs, 3600)
     queue.push_many(job for _, _, job in jobs)
     began = time.monotonic()
     # Before Redis 7 it was one file.
@@ -172,6 +192,12 @@ def test_nothing_is_lost_and_nothing_runs_after_its_ack(
     assert (now.delayed, now.ready, now.reserved, now.failed) == (0, 0, 0, len(failed))
     assert (now.totals["pushed"], now.totals["acked"]) == (run.jobs, counts["acked"])
     assert now.totals["reclaimed"] == counts["leases that ended"]
+    if run.lines:
+        died = {job for job, life in lives.items() if "its lease ended" in life.returns.values()}
+        some = died | failed | set(chance.sample(list(lives), min(200, len(lives))))
+        lies = {job: why for job in some if (why := untold(queue, job, lives[job]))}
+        assert lies == {}
+        say(capsys, f"{len(some)} lives are told as they were")
     for view in queue.peek("failed", limit=1000):
         assert view.attempts > plans[view.id].retries, view
     assert queue.audit().findings == []

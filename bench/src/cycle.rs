@@ -16,6 +16,10 @@ const NAMES: [&str; 3] = ["push", "reserve", "ack"];
 pub(crate) trait Way {
     /// Jobs under a lease.
     type Held;
+    /// On a server that was just emptied.
+    async fn begin(&self) -> Result<(), Failure> {
+        Ok(())
+    }
     async fn push(&self, jobs: usize) -> Result<(), Failure>;
     /// Until all that was pushed can be reserved.
     async fn until_due(&self) -> Result<(), Failure>;
@@ -64,26 +68,33 @@ impl Life {
 pub(crate) async fn measure(server: &mut Server) -> Result<(), Failure> {
     let ready = Engine::ready(server)?;
     let delayed = Engine::delayed(server)?;
+    let noted = Engine::with_history(server)?;
     let commands = Commands::connect(server.url()).await?;
     let scripts = Scripts::connect(server.url()).await?;
     for shape in [BATCH100, SINGLE] {
-        let mut lives: [Life; 4] = Default::default();
+        let mut lives: [Life; 5] = Default::default();
+        let mut times = Figure::default();
         for run in 0..=RUNS {
             // One after the other, so that whatever slows the machine slows all of them.
             let phases = [
                 live(&ready, server, shape).await?,
+                live(&noted, server, shape).await?,
                 live(&delayed, server, shape).await?,
                 live(&commands, server, shape).await?,
                 live(&scripts, server, shape).await?,
             ];
             if run > 0 {
                 // The first only warms up.
+                let whole = |phases: &[Phase; 3]| phases.iter().map(|phase| phase.server_us).sum::<f64>();
+                times.add(whole(&phases[1]) / whole(&phases[0]));
                 lives.iter_mut().zip(phases).for_each(|(life, phases)| life.add(phases));
             }
         }
         let name = shape.name;
-        let [of_ready, of_delayed, of_commands, of_scripts] = lives;
+        let [of_ready, of_noted, of_delayed, of_commands, of_scripts] = lives;
         let [push, reserve, ack] = of_ready.print(&format!("engine.server_us_per_job.{name}"));
+        of_noted.print(&format!("engine.server_us_per_job.{name}.history"));
+        times.print(&format!("engine.history_times_of_none.{name}"), "times");
         of_delayed.print(&format!("engine.server_us_per_job.{name}.delayed"));
         of_commands.print(&format!("floor.server_us_per_job.{name}"));
         of_scripts.print(&format!("floor.script_server_us_per_job.{name}"));
@@ -126,6 +137,7 @@ async fn throughput(server: &mut Server) -> Result<(), Failure> {
 
 async fn live<W: Way>(way: &W, server: &mut Server, shape: Shape) -> Result<[Phase; 3], Failure> {
     server.flush()?;
+    way.begin().await?;
     // The first call of each kind brings the script to the server.
     way.push(1).await?;
     way.until_due().await?;

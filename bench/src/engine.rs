@@ -17,6 +17,7 @@ pub(crate) struct Engine {
     queue: Queue,
     job: NewJob,
     delay: Option<Duration>,
+    keeps_history: bool,
 }
 
 /// A job with 200 bytes of JSON, and nothing else that is not made for it.
@@ -33,13 +34,18 @@ pub(crate) fn data() -> String {
 
 impl Engine {
     pub(crate) fn ready(server: &Server) -> Result<Self, Failure> {
-        Ok(Self { queue: server.client()?.queue("ready")?, job: plain_job()?, delay: None })
+        Ok(Self { queue: server.client()?.queue("ready")?, job: plain_job()?, delay: None, keeps_history: false })
+    }
+
+    /// The same in a queue that keeps a history, as large as it is unless it is told otherwise.
+    pub(crate) fn with_history(server: &Server) -> Result<Self, Failure> {
+        Ok(Self { queue: server.client()?.queue("noted")?, keeps_history: true, ..Self::ready(server)? })
     }
 
     /// The jobs are delayed by a moment, and reserving promotes them.
     pub(crate) fn delayed(server: &Server) -> Result<Self, Failure> {
         let job = plain_job()?.delay(DELAY);
-        Ok(Self { queue: server.client()?.queue("delayed")?, job, delay: Some(DELAY) })
+        Ok(Self { queue: server.client()?.queue("delayed")?, job, delay: Some(DELAY), keeps_history: false })
     }
 
     pub(crate) async fn push_many(&self, jobs: usize) -> Result<(), Failure> {
@@ -56,6 +62,13 @@ impl Engine {
 
 impl Way for Engine {
     type Held = Vec<Job>;
+
+    async fn begin(&self) -> Result<(), Failure> {
+        if self.keeps_history {
+            self.queue.keep_history(duly::DEFAULT_HISTORY_JOBS, duly::DEFAULT_HISTORY_AGE).await?;
+        }
+        Ok(())
+    }
 
     async fn push(&self, jobs: usize) -> Result<(), Failure> {
         if jobs == 1 {

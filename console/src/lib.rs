@@ -19,6 +19,7 @@
 //! | `signals.rs` | the signals that end a command |
 //! | `target.rs` | which server, which queue |
 //! | `top.rs` | `duly top`: all of it live, in the terminal |
+//! | `trace.rs` | `duly trace`, `history` |
 //! | `web.rs` | `duly web`: the page |
 //! | `when.rs` | spans and times on the command line |
 //! | `workers.rs` | `duly workers` |
@@ -42,6 +43,7 @@ mod show;
 mod signals;
 mod target;
 mod top;
+mod trace;
 mod web;
 mod when;
 mod workers;
@@ -86,6 +88,7 @@ enum Command {
     Counts(queues::Counts),
     Peek(jobs::Peek),
     Find(Box<jobs::Find>),
+    Trace(trace::Trace),
     Failed(failed::Failed),
     Push(Box<jobs::Push>),
     Cancel(Box<change::Cancel>),
@@ -97,6 +100,7 @@ enum Command {
     /// Resume a queue that is paused
     Resume(change::SetPaused),
     Limits(limits::Limits),
+    History(trace::History),
     Workers(workers::Workers),
     Rates(rates::Rates),
     Schedules(schedules::Schedules),
@@ -326,6 +330,7 @@ impl Command {
                 | Self::Pause(_)
                 | Self::Resume(_)
                 | Self::Limits(_)
+                | Self::History(_)
                 | Self::Schedules(_)
                 | Self::Audit(_)
                 | Self::Delete(_)
@@ -340,6 +345,7 @@ impl Command {
             Self::Counts(command) => Box::pin(command.run(output)),
             Self::Peek(command) => Box::pin(command.run(output)),
             Self::Find(command) => Box::pin(command.run(output)),
+            Self::Trace(command) => Box::pin(command.run(output)),
             Self::Failed(command) => Box::pin(command.run(output)),
             Self::Push(command) => Box::pin(command.run(output)),
             Self::Cancel(command) => Box::pin(command.run(output)),
@@ -349,6 +355,7 @@ impl Command {
             Self::Pause(command) => Box::pin(command.run(true, output)),
             Self::Resume(command) => Box::pin(command.run(false, output)),
             Self::Limits(command) => Box::pin(command.run(output)),
+            Self::History(command) => Box::pin(command.run(output)),
             Self::Workers(command) => Box::pin(command.run(output)),
             Self::Rates(command) => Box::pin(command.run(output)),
             Self::Schedules(command) => Box::pin(command.run(output)),

@@ -8,7 +8,7 @@ if earlier then return earlier end
 --- include: call/meta
 -- without: jobs come into a queue of a newer format
 if refused then return refused end
---- include: call/clock, wake/one, wake/at
+--- include: call/clock, wake/one, wake/at, history/events
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without 3 lines: a foreign type under a key stores a batch by half
@@ -75,6 +75,7 @@ for i = first_item, #ARGV, 4 do
     some_ready = true
   end
   stored = stored + 1
+  happened('P', id, 1, (due and due > now and string.format('%.0f', due) or '') .. ';bridge')
 end
---- include: push/pushed
+--- include: push/pushed, history/keep
 return answer('adopted')

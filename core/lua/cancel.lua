@@ -11,6 +11,9 @@ if earlier then return earlier end
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
 --- include: job/routing, job/delayed_member, job/remove, job/resolve, job/keeps_result
+--- if limited
+--- include: history/events
+--- end
 local lines = {}
 local removed, left, bytes = 0, 0, 0
 local allowed = only ~= '' and only
@@ -22,6 +25,9 @@ for at = first_item, #ARGV do
   local state, record, kept
   if id then state, record, kept = remove(id, false, allowed) end
   if state then removed = removed + 1 end
+  --- if limited
+  if state then happened('C', id, 1, state) end
+  --- end
   --- if limited
   -- without: the place of a cancelled job stays empty for a second
   if state == 'reserved' then is_freed = true end
@@ -50,5 +56,10 @@ if removed > 0 then
 else
   --- include: call/allow_growing
 end
+--- if limited
+if events then
+  --- include: call/clock, history/keep
+end
+--- end
 -- with `return removed > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy of a cancel removes the job that was pushed since
 return answer(table.concat(lines, '\n'))

@@ -70,6 +70,9 @@ if waiting > 0 then
 elseif cap > 0 then
   --- include: job/routing, job/stale, job/fitting
   --- include: purge/head_of_state
+  --- if limited
+  --- include: history/events
+  --- end
   local is_unfinished = false
   -- They are in the batch before their records go: a server that dies may keep the first of these writes alone (`docs/servers.md`).
   local function forget(ids, set, members)
@@ -82,6 +85,9 @@ elseif cap > 0 then
         -- without `or ''`: a batch ends at the first job that never came back
         some[at + 3] = redis.call('HGET', returned, ids[i]) or ''
         some[at + 4] = set and redis.call('ZSCORE', set, members[i]) or ''
+        --- if limited
+        happened('E', ids[i], 1)
+        --- end
       end
     end
     if #some > 0 then
@@ -106,6 +112,9 @@ elseif cap > 0 then
   -- with `removed > 0` for `seen > 0`: the bridge stops at entries that no longer count
   if seen > 0 then more = 'more' end
   if removed > 0 then redis.call('HDEL', departed, 'unfinished') end
+  --- if limited
+  --- include: history/keep
+  --- end
 end
 local entries = redis.call('LRANGE', departing, '0', '-1')
 return { #entries > 0 and sequence or '', noted_lane or lane, noted_state or state, more, unpack(entries) }

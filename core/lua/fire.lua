@@ -29,6 +29,7 @@ end
 local lines, awaited = {}, {}
 local stored, some_large = 0, false
 --- if limited
+--- include: history/events
 local is_freed = false
 --- end
 -- ARGV from first_item: (name, how its state begins, its new state, when it fires next in ms or `+inf`, overlap, how many slots) each,
@@ -75,6 +76,9 @@ while at <= #ARGV do
         entering[#entering + 1] = { id, level }
         entry_of[id] = #entering
         stored = stored + 1
+        --- if limited
+        happened('P', id, 1, ';schedule')
+        --- end
       end
       line = line and string.match(line, '%a+') or 'pushed'
       outcomes[#outcomes + 1] = line
@@ -101,5 +105,6 @@ end
 if is_freed then
   --- include: limits/place_freed
 end
+--- include: history/keep
 --- end
 return table.concat(lines, '\n') .. table.concat(awaited)

@@ -22,7 +22,7 @@ redis.call('ZCARD', failed)
 -- without `redis.call('LLEN', ready(used))`: a foreign type under a list gives a batch back by half
 for used in string.gmatch(passed_levels, '%d') do redis.call('LLEN', ready(used)) end
 --- include: call/allow_growing
---- include: call/clock, job/routing, job/delayed_member, job/put_first, failed/note_unheard, wake/one, wake/at
+--- include: call/clock, job/routing, job/delayed_member, job/put_first, failed/note_unheard, wake/one, wake/at, history/events
 local some_ready, earliest = false, nil
 -- A server that dies may keep the first of these writes alone (`docs/servers.md`): nothing runs before the batch is on its way no more.
 redis.call('HSET', departed, 'unfinished', '1')
@@ -57,6 +57,7 @@ redis.call('DEL', departing)
 redis.call('HSET', departed, 'sequence', string.format('%.0f', sequence + 1))
 for _, job in ipairs(coming) do
   local id, level, score, its_state, fails_now = unpack(job)
+  happened('K', id, 1, its_state)
   if its_state == 'ready' then
     put_first(id, level)
     some_ready = true
@@ -77,4 +78,5 @@ redis.call('HDEL', departed, 'unfinished')
 if some_ready then wake_one() end
 -- without: a waiting worker does not hear of a job that is delayed again
 if earliest then wake_for(earliest) end
+--- include: history/keep
 return string.format('%.0f', #entries / 4)

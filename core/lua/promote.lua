@@ -5,9 +5,10 @@
 --- include: call/meta
 -- without: jobs are promoted into levels and formats that the caller does not know
 if refused then return refused end
---- include: call/clock, reserve/promote_due
+--- include: call/clock, history/events, reserve/promote_due
 if #promoted > 0 then
   --- include: wake/one
   wake_one()
 end
+--- include: history/keep
 return #promoted

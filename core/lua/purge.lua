@@ -21,6 +21,9 @@ if state == 'reserved' then
   --- end
 end
 
+--- if limited
+--- include: history/events
+--- end
 local awaited = {}
 local function forget(ids)
   local records = redis.call('HMGET', jobs, unpack(ids))
@@ -31,6 +34,9 @@ local function forget(ids)
       if key and redis.call('HGET', keys, key) == ids[i] then redis.call('HDEL', keys, key) end
       -- without: who waits for a purged job hears of it a second later
       if keeps_result(record) then awaited[#awaited + 1] = '\n' .. ids[i] end
+      --- if limited
+      happened('X', ids[i], 1, state)
+      --- end
     end
   end
   if state == 'reserved' then
@@ -59,5 +65,10 @@ local reply = string.format('%.0f %.0f', removed, seen) .. table.concat(awaited)
 if seen == 0 then
   --- include: call/allow_growing
 end
+--- if limited
+if events then
+  --- include: call/clock, history/keep
+end
+--- end
 -- with `return seen > 0 and answer(reply) or reply`: a late copy of a purge removes the jobs that came since
 return answer(reply)

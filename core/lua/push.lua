@@ -29,6 +29,9 @@ if call_renew ~= '0' then
     return answer('created')
   end
 end
+--- if limited
+--- include: history/events
+--- end
 local entries = {}
 local at
 if due ~= '' then
@@ -66,5 +69,18 @@ if wake then
   --- include: wake/one
   wake_one()
 end
+--- if limited
+if events then
+  local ids = entries
+  if at then
+    ids = {}
+    for i = first_item, last_item, 2 do ids[#ids + 1] = ARGV[i] end
+  end
+  happened('P', table.concat(ids, '\n'), #ids, (at and string.format('%.0f', at) or '') .. ';')
+end
+if events then
+  --- include: call/clock, history/keep
+end
+--- end
 redis.pcall('HINCRBY', stats, 'pushed', (last_item - first_item + 1) / 2)
 return answer('created')

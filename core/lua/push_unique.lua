@@ -27,6 +27,7 @@ local lines, awaited, earlier_results = {}, {}, {}
 local stored = 0
 local some_ready, earliest, some_large = false, nil, false
 --- if limited
+--- include: history/events
 local is_freed = false
 --- end
 for i = first_item, #ARGV, 4 do
@@ -60,6 +61,9 @@ for i = first_item, #ARGV, 4 do
       some_ready = true
     end
     stored = stored + 1
+    --- if limited
+    happened('P', id, 1, (at and string.format('%.0f', at) or '') .. ';')
+    --- end
     -- Nothing where the call names none.
     earlier_results[stored] = result((i - first_item) / 4 + 1, result_count)
   end
@@ -84,5 +88,6 @@ end
 if is_freed then
   --- include: limits/place_freed
 end
+--- include: history/keep
 --- end
 return answer(reply)

@@ -10,6 +10,9 @@ if refused then return refused end
 do
   --- include: reserve/set_back
 end
+--- if limited
+--- include: history/events
+--- end
 local reply, expired = {}
 --- include: reserve/find_expired
 if #expired > 0 then
@@ -17,5 +20,8 @@ if #expired > 0 then
   --- include: wake/one
   wake_one()
 end
+--- if limited
+--- include: history/keep
+--- end
 local awaited = reply[2] and '\n' .. table.concat(reply[2], '\n') or ''
 return string.format('%.0f ', #expired) .. (reply.is_cut and '1' or '0') .. awaited

@@ -25,7 +25,7 @@ if whole == 'stale_total' then
   return 'done'
 end
 
---- include: call/clock, job/routing, job/delayed_member, job/put_first, audit/examine_one, audit/entries_of, back/note, failed/set, failed/note_unheard, wake/one, wake/at
+--- include: call/clock, job/routing, job/delayed_member, job/put_first, audit/examine_one, audit/entries_of, back/note, history/events, failed/set, failed/note_unheard, wake/one, wake/at
 -- ARGV: (id, member of `delayed`, key, what to do, level, amount, what the audit saw (16 texts)) each.
 local WIDTH = 22
 local ids, outcomes = {}, {}
@@ -113,7 +113,11 @@ end
 
 for at = first_item, #ARGV, WIDTH do
   local is_same = is_unchanged(at)
-  if is_same then repair(at) end
+  if is_same then
+    repair(at)
+    happened('H', ARGV[at], 1, ARGV[at + 3])
+  end
   outcomes[#outcomes + 1] = is_same and 'done' or 'changed'
 end
+--- include: history/keep
 return table.concat(outcomes, '\n')

@@ -9,7 +9,7 @@ if earlier then return earlier end
 --- include: call/meta
 -- without: jobs are requeued into levels and formats that the caller does not know
 if refused then return refused end
---- include: job/routing
+--- include: job/routing, history/events
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 -- without: a foreign type under `returned` loses the requeued jobs
 redis.call('HLEN', returned)
@@ -39,6 +39,7 @@ for at = first_item, #ARGV do
       if key then redis.call('HSET', keys, key, id) end
       redis.call('RPUSH', ready(level), id)
       requeued = requeued + 1
+      happened('N', id, 1)
       line = 'requeued'
     end
   end
@@ -54,6 +55,9 @@ if requeued > 0 then
   wake_one()
 else
   --- include: call/allow_growing
+end
+if events then
+  --- include: call/clock, history/keep
 end
 -- with `return requeued > 0 and answer(table.concat(lines, '\n')) or table.concat(lines, '\n')`: a late copy requeues the job that failed since
 return answer(table.concat(lines, '\n'))

@@ -21,6 +21,9 @@ local function not_touched(reply)
   return answer(reply)
 end
 
+--- if limited
+--- include: history/events
+--- end
 local value, due = ARGV[first_item], ARGV[first_item + 1]
 local id = resolve(value)
 local record = id and redis.call('HGET', jobs, id)
@@ -44,4 +47,8 @@ elseif state == 'delayed' then
   redis.call('RPUSH', ready(level), id)
   wake_one()
 end
+--- if limited
+happened('M', id, 1, at and string.format('%.0f', at) or '')
+--- include: history/keep
+--- end
 return answer('moved ' .. id)

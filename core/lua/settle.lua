@@ -9,6 +9,9 @@ if earlier then return earlier end
 --- include: call/meta
 -- without: outcomes are written into levels and formats that the caller does not know
 if refused then return refused end
+--- if limited
+--- include: history/events
+--- end
 local flags, next_item, is_full
 --- include: settle/acks
 if next_item <= #ARGV then
@@ -23,4 +26,9 @@ else
   --- include: wake/one, limits/place_freed
 --- end
 end
+--- if limited
+if events then
+  --- include: call/clock, history/keep
+end
+--- end
 return answer(flags)

@@ -212,7 +212,7 @@ impl State {
             }
         }
         let result = match &sent.command {
-            Command::Push { call, level, due, items } => self.push(levels, call, *level, *due, items),
+            Command::Push { call, level, due, items } => self.push(passed, call, *level, *due, items),
             Command::PushUnique { call, if_duplicate, items } => self.push_unique(passed, call, *if_duplicate, items),
             Command::Reserve(reserve) => self.reserve(passed, reserve),
             Command::Settle { call, outcomes } => self.settle(passed, call, outcomes),

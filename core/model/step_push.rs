@@ -1,6 +1,6 @@
 //! `push` and `push_unique`.
 
-use crate::script::{Due, IfDuplicate, Levels, MemoryRenewal};
+use crate::script::{Due, IfDuplicate, MemoryRenewal};
 
 use super::command::{Answer, CallId, Passed, Refused, UniqueItem, gives_ids};
 use super::state::{JobState, LARGE, Record, State};
@@ -8,7 +8,7 @@ use super::state::{JobState, LARGE, Record, State};
 impl State {
     pub(super) fn push(
         &mut self,
-        passed: Levels,
+        passed: Passed,
         call: &CallId,
         level: u8,
         due: Due,
@@ -17,7 +17,7 @@ impl State {
         if let Some(earlier) = self.earlier(call)? {
             return Ok(Answer::Text(earlier));
         }
-        self.admit(passed)?;
+        self.admit_shape(passed)?;
         // Its memory is gone, and it was executed before.
         let are_in = items.iter().filter(|(id, _)| self.records.contains_key(id)).count();
         if are_in == items.len() {
@@ -37,7 +37,7 @@ impl State {
                 None => self.put_at_tail(level, id),
             }
         }
-        self.note_use(passed, limits);
+        self.note_use(passed.levels, limits);
         match at {
             Some(at) => self.wake_for(at),
             None => self.wake_one(),

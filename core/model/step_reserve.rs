@@ -100,6 +100,7 @@ impl State {
             next_in: None,
             promised: 0,
             limited: self.is_limited(),
+            has_options: self.is_limited(),
             jobs,
             awaited: Vec::new(),
         }
@@ -279,6 +280,7 @@ impl State {
             next_in: None,
             promised: 0,
             limited,
+            has_options: limited,
             jobs,
             awaited: Vec::new(),
         }
@@ -340,7 +342,17 @@ impl State {
             _ => ReserveStatus::None,
         };
         let limited = self.is_limited();
-        ReserveReply { status, settled, token: 0, next_in, promised, limited, jobs: Vec::new(), awaited: Vec::new() }
+        ReserveReply {
+            status,
+            settled,
+            token: 0,
+            next_in,
+            promised,
+            limited,
+            has_options: limited,
+            jobs: Vec::new(),
+            awaited: Vec::new(),
+        }
     }
 
     pub(super) fn promote(&mut self, passed: Levels, cap: usize) -> Result<Answer, Refused> {

@@ -29,7 +29,7 @@ use std::time::Duration;
 use crate::format::envelope::Envelope;
 use crate::operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Filter, Found, JobView, Limits, QueuePage, Rates, Requeued,
-    SearchPage, WorkerInfo,
+    SearchPage, Trace, WorkerInfo,
 };
 use crate::process::runtime::{PerProcess, block_on, part_with};
 use crate::queue::{
@@ -350,6 +350,8 @@ verbs! {
     search(state: State, filter: &Filter, cursor: Option<&str>, limit: usize) -> SearchPage;
     workers() -> Vec<WorkerInfo>;
     rates(within: Duration) -> Rates;
+    keep_history(jobs: u64, age: Duration) -> ();
+    trace(id: &str) -> Option<Trace>;
     wait_result(id: &str, timeout: Option<Duration>) -> Data;
     find(id: &str) -> Option<Found>;
     find_key(key: &str) -> Option<Found>;

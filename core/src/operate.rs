@@ -4,6 +4,7 @@ mod audit;
 mod done;
 mod extent;
 mod failure_groups;
+mod history;
 mod inspect;
 mod limits;
 mod matching;
@@ -17,6 +18,7 @@ mod wait_result;
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use extent::Extent;
 pub use failure_groups::{FailureGroup, FailureGroups, MAX_FAILURE_GROUPS};
+pub use history::{DEFAULT_HISTORY_AGE, DEFAULT_HISTORY_JOBS, Happening, HistoryBounds, Trace, TraceEvent, TraceRun};
 pub use inspect::{Counts, Found, JobView};
 #[cfg(any(test, fuzzing))]
 pub(crate) use limits::held_back;

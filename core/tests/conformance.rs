@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use duly::{
     Client, DEFAULT_RATES_WITHIN, Envelope, Error, Filter, Found, Job, JobView, Limits, Lock, LockOptions, Millis,
-    NameLimits, NewJob, OnDuplicate, Outcome, Queue, Rate, Rates, Requeued, ReserveOptions, RetryPolicy, State, When,
-    WorkerInfo,
+    NameLimits, NewJob, OnDuplicate, Outcome, Queue, Rate, Rates, Requeued, ReserveOptions, RetryPolicy, State, Trace,
+    When, WorkerInfo,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -142,6 +142,13 @@ enum Verb {
     KeepFailed {
         max: u64,
         age: f64,
+    },
+    KeepHistory {
+        jobs: Option<u64>,
+        age: Option<f64>,
+    },
+    Trace {
+        id: String,
     },
     SetLimits {
         concurrency: Option<u32>,
@@ -592,6 +599,12 @@ impl Run {
             Verb::Promote {} => json!(queue.promote().await?),
             Verb::Reclaim {} => json!(queue.reclaim().await?),
             Verb::KeepFailed { max, age } => queue.keep_failed(max, span(age)?).await.map(|()| Value::Null)?,
+            Verb::KeepHistory { jobs, age } => {
+                let age = age.map_or(Ok(duly::DEFAULT_HISTORY_AGE), span)?;
+                let jobs = jobs.unwrap_or(duly::DEFAULT_HISTORY_JOBS);
+                queue.keep_history(jobs, age).await.map(|()| Value::Null)?
+            }
+            Verb::Trace { id } => queue.trace(&id).await?.map_or(Value::Null, |known| trace(&known)),
             Verb::SetLimits { concurrency, rate, names } => {
                 let limits = new_limits(concurrency, rate, names.unwrap_or_default())?;
                 queue.set_limits(&limits).await.map(|()| Value::Null)?
@@ -776,6 +789,30 @@ fn worker(worker: &WorkerInfo) -> Value {
     let mut shown = json!(worker);
     shown["id"] = json!(worker.id);
     shown
+}
+
+fn trace(trace: &Trace) -> Value {
+    let seconds = |at: Option<Millis>| at.map(Millis::as_seconds);
+    let event = |event: &duly::TraceEvent| {
+        json!({
+            "at": event.at.as_seconds(), "what": event.what.as_str(), "language": event.language, "pid": event.pid,
+            "host": event.host, "due": seconds(event.due), "token": event.token, "attempt": event.attempt,
+            "took": event.took.map(|took| took.as_secs_f64()), "error": event.error, "detail": event.detail,
+        })
+    };
+    let run = |run: &duly::TraceRun| {
+        json!({
+            "attempt": run.attempt, "token": run.token, "language": run.language, "pid": run.pid, "host": run.host,
+            "reserved_at": run.reserved_at.as_seconds(), "started_at": seconds(run.started_at),
+            "ended_at": seconds(run.ended_at), "outcome": run.outcome.map(duly::Happening::as_str), "error": run.error,
+            "error_class": run.error_class(),
+        })
+    };
+    json!({
+        "id": trace.id, "kept": trace.is_kept, "job": trace.job.as_ref().map(view),
+        "events": trace.events.iter().map(event).collect::<Vec<_>>(),
+        "runs": trace.runs().iter().map(run).collect::<Vec<_>>(),
+    })
 }
 
 /// Times to three digits.

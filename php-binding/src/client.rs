@@ -138,8 +138,11 @@ impl Arguments<'_> {
         default_deadline: Duration,
     ) -> Result<ClientBuilder, Fault> {
         PHP.get_or_init(|| thread::current().id());
-        let mut builder =
-            duly::Client::builder().default_deadline(default_deadline).allow_eviction(self.allowEviction).on_event(log);
+        let mut builder = duly::Client::builder()
+            .language("php")
+            .default_deadline(default_deadline)
+            .allow_eviction(self.allowEviction)
+            .on_event(log);
         if let Some(timeout) = connect {
             builder = builder.connect_timeout(timeout);
         }

@@ -21,6 +21,7 @@ mod console;
 mod consumer;
 mod convert;
 mod error;
+mod history;
 mod inspect;
 mod iterate;
 mod job;
@@ -105,6 +106,9 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         topic::CutOff,
         registry::RunningJob,
         registry::WorkerInfo,
+        history::TraceEvent,
+        history::TraceRun,
+        history::Trace,
         rates::Spread,
         rates::RunCounts,
         rates::NameRates,

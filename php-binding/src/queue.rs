@@ -8,8 +8,9 @@ use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::audit::AuditReport;
-use crate::convert::{self, Text, given, lease_span, millis, moment, span, texts, when, whole};
+use crate::convert::{self, Text, given, lease_span, millis, moment, span, span_or_interval, texts, when, whole};
 use crate::error::Fault;
+use crate::history::Trace;
 use crate::inspect::{Counts, Found, JobView};
 use crate::job::Job;
 use crate::limits::{Limits, limits_of};
@@ -285,9 +286,22 @@ impl Queue {
     /// What the runs of the last so many seconds came to, of an hour unless said otherwise.
     #[php(optional = within)]
     pub fn rates(&self, within: Option<&Zval>) -> PhpResult<Rates> {
-        let within = given(within).map(|within| millis("within", within)).transpose()?;
-        let within = within.map_or(duly::DEFAULT_RATES_WITHIN, duly::Millis::to_duration);
-        Ok(self.queue.rates(within, &mut Signals)?.into())
+        let within = given(within).map(|within| span_or_interval("within", within)).transpose()?;
+        Ok(self.queue.rates(within.unwrap_or(duly::DEFAULT_RATES_WITHIN), &mut Signals)?.into())
+    }
+
+    /// Keeps a history of about so many jobs, for so many seconds.
+    #[php(optional = jobs)]
+    pub fn keep_history(&self, jobs: Option<i64>, age: Option<&Zval>) -> PhpResult<()> {
+        let jobs = jobs.map(|jobs| whole("jobs", jobs, i64::MAX)).transpose()?;
+        let age = given(age).map(|age| span_or_interval("age", age)).transpose()?;
+        let (jobs, age) = (jobs.unwrap_or(duly::DEFAULT_HISTORY_JOBS), age.unwrap_or(duly::DEFAULT_HISTORY_AGE));
+        Ok(self.queue.keep_history(jobs, age, &mut Signals)?)
+    }
+
+    /// The life of a job, or null if nothing is known of it.
+    pub fn trace(&self, id: Text) -> PhpResult<Option<Trace>> {
+        Ok(self.queue.trace(&id.utf8("id")?, &mut Signals)?.map(Trace::from))
     }
 
     /// What the job gave, when it is done: at once, or as soon as it is; without a timeout (seconds) as long as that takes.

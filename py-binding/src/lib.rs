@@ -13,6 +13,7 @@ mod console;
 mod consumer;
 mod convert;
 mod error;
+mod history;
 mod inspect;
 mod interpreter;
 mod job;
@@ -71,6 +72,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<inspect::Progress>()?;
     module.add_class::<registry::WorkerInfo>()?;
     module.add_class::<registry::RunningJob>()?;
+    module.add_class::<history::Trace>()?;
+    module.add_class::<history::TraceEvent>()?;
+    module.add_class::<history::TraceRun>()?;
     module.add_class::<rates::Rates>()?;
     module.add_class::<rates::RateWindow>()?;
     module.add_class::<rates::NameRates>()?;

@@ -39,7 +39,8 @@ pub(crate) fn builder(
     settings: Option<&Bound<'_, PyDict>>,
 ) -> Result<ClientBuilder, Failure> {
     let given = Keywords::of("Client", &SETTINGS, settings)?;
-    let mut builder = duly::Client::builder().on_event(log).default_deadline_at_first_call(of_requests);
+    let mut builder =
+        duly::Client::builder().language("python").on_event(log).default_deadline_at_first_call(of_requests);
     let url = url.map(|url| convert::text("url", url)).transpose()?;
     if let Some(url) = &url {
         builder = builder.url(url);

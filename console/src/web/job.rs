@@ -1,6 +1,6 @@
 //! One job: why it is where it is, all that it has, and what can be done with it.
 
-use duly::{Found, JobView, Millis, State};
+use duly::{Found, Happening, JobView, Millis, Queue, State, Trace};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
@@ -9,45 +9,107 @@ use super::queue::{moment_of, state_name};
 use super::request::Response;
 use super::text::{number, or_dash, shown, shown_lines, time};
 use super::view::{Failure, Page, Shown, View};
-use super::words::fill;
+use super::words::{Words, fill};
 use crate::show::{most_failures, span};
+use crate::trace::{precise, told, who};
 
 /// The characters of its data, or of its error, that are shown.
 const MOST_SHOWN: usize = 64 * 1024;
 
 pub(crate) async fn show(view: &View<'_>) -> Shown {
-    let (named, found) = asked(view).await?;
+    let (named, queue, id) = asked(view).await?;
+    let Some(found) = queue.find(&id).await? else { return gone(view, &named, &queue, &id).await };
     let (words, job) = (view.words, &found.job);
-    let id = &job.envelope.id;
+    let trace = queue.trace(&id).await?;
     let body = html! {
-        h1 { (words.job) " " span.name { (shown(id)) } " " span.badge.(job.state.as_str()) { (state_name(job.state, words)) } }
+        h1 { (words.job) " " span.name { (shown(&id)) } " " span.badge.(job.state.as_str()) { (state_name(job.state, words)) } }
         p.hint { (words.queue) ": " a href=(named.link("/queue", &[("state", job.state.as_str())])) { (named.name) } }
         section.why { h2 { (words.why) } p lang="en" { (shown(&found.why)) } }
         (actions(view, &named, job))
         @if let Some(why) = &job.undecodable { section.empty.warn { h2 { (words.undecodable) } p { (shown(why)) } } }
         (facts(view, &found))
         (text(view, words.error, &job.envelope.error))
+        @if let Some(trace) = &trace { (timeline(view, trace)) }
         (headers(view, job))
         (data(view, job))
-        p { a href=(named.link("/package", &[("id", id)])) download { (words.save_package) } }
+        p { a href=(named.link("/package", &[("id", &id)])) download { (words.save_package) } }
     };
     Ok(Page::new(id, body))
 }
 
-async fn asked(view: &View<'_>) -> Result<(Named, Found), Failure> {
-    let words = view.words;
-    let named = Named::asked(view.client, view.query, words).await?;
+/// The queue and the id that are asked for.
+async fn asked(view: &View<'_>) -> Result<(Named, Queue, String), Failure> {
+    let named = Named::asked(view.client, view.query, view.words).await?;
     let id = view.query.get("id");
-    let missing = || Page::refusal(StatusCode::NOT_FOUND, words.no_job, words.no_job_more);
     // What no id can be is no job's.
-    duly::name::check_id(id).map_err(|_| missing())?;
-    let found = named.open(view.client)?.find(id).await?;
-    Ok((named, found.ok_or_else(missing)?))
+    duly::name::check_id(id).map_err(|_| missing(view.words))?;
+    let queue = named.open(view.client)?;
+    Ok((named, queue, id.to_owned()))
+}
+
+fn missing(words: &Words) -> Page {
+    Page::refusal(StatusCode::NOT_FOUND, words.no_job, words.no_job_more)
+}
+
+/// A job that is gone, as far as the history of its queue knows it.
+async fn gone(view: &View<'_>, named: &Named, queue: &Queue, id: &str) -> Shown {
+    let words = view.words;
+    let Some(trace) = queue.trace(id).await? else { return Err(missing(words).into()) };
+    let body = html! {
+        h1 { (words.job) " " span.name { (shown(id)) } " " span.badge { (words.gone) } }
+        p.hint { (words.queue) ": " a href=(named.link("/queue", &[])) { (named.name) } }
+        (timeline(view, &trace))
+    };
+    Ok(Page::new(id, body))
+}
+
+/// What happened to it, the last thing first.
+fn timeline(view: &View<'_>, trace: &Trace) -> Markup {
+    let words = view.words;
+    html! {
+        h2 { (words.timeline) }
+        @if !trace.is_kept { p.hint { (words.no_history) } }
+        div.scroll { table.cards.timeline {
+            thead { tr { th { (words.at) } th { (words.what) } th { (words.details) } th { (words.by) } } }
+            tbody { @for event in trace.events.iter().rev() { tr {
+                td.title { time datetime=(event.at.get()) { (precise(event.at)) } }
+                td data-name=(words.what) { span.badge.(event.what.as_str()) { (happening(event.what, words)) } }
+                td data-name=(words.details) { (or_dash(told(event).as_deref())) }
+                td data-name=(words.by) { (or_dash(who(event).as_deref())) }
+            } } }
+        } }
+    }
+}
+
+fn happening(what: Happening, words: &Words) -> &'static str {
+    match what {
+        Happening::Pushed => words.was_pushed,
+        Happening::Promoted => words.was_promoted,
+        Happening::Reserved => words.was_reserved,
+        Happening::Started => words.was_started,
+        Happening::Done => words.was_done,
+        Happening::Retried => words.was_retried,
+        Happening::Released => words.was_released,
+        Happening::GivenBack => words.was_given_back,
+        Happening::LeaseEnded => words.was_lease_ended,
+        Happening::Failed => words.was_failed,
+        Happening::Cancelled => words.was_cancelled,
+        Happening::Rescheduled => words.was_rescheduled,
+        Happening::Requeued => words.was_requeued,
+        Happening::Purged => words.was_purged,
+        Happening::Replaced => words.was_replaced,
+        Happening::Trimmed => words.was_trimmed,
+        Happening::Departed => words.was_departed,
+        Happening::CameBack => words.was_put_back,
+        Happening::Repaired => words.was_repaired,
+        other => other.as_str(),
+    }
 }
 
 /// The whole package as it is stored, to be saved.
 pub(crate) async fn package(view: &View<'_>) -> Result<Response, Failure> {
-    let (_, found) = asked(view).await?;
+    let (_, queue, id) = asked(view).await?;
+    let found = queue.find(&id).await?.ok_or_else(|| missing(view.words))?;
     let response = Response::new(StatusCode::OK, "application/octet-stream", found.job.package());
     Ok(response.with(hyper::header::CONTENT_DISPOSITION, "attachment; filename=\"job.json\""))
 }

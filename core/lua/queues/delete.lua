@@ -24,6 +24,7 @@ for level in string.gmatch(levels, '%d') do all[#all + 1] = ready(level) end
 --- if limited
 all[#all + 1] = parked
 all[#all + 1] = places
+all[#all + 1] = history
 --- end
 -- By one command: a server that dies must not keep the half of it (`docs/servers.md`).
 redis.call('UNLINK', unpack(all))

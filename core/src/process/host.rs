@@ -11,6 +11,20 @@ pub(crate) fn now() -> Millis {
     Millis::from_duration(since_1970).unwrap_or(Millis::ZERO)
 }
 
+/// The name of this host; empty if the system gives none.
+pub(crate) fn name() -> String {
+    let mut name = [0_u8; 256];
+    // SAFETY: it writes at most as many bytes as the buffer has.
+    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) } != 0;
+    let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    if failed { String::new() } else { String::from_utf8_lossy(&name[..length]).into_owned() }
+}
+
+/// Who makes a call, as a history notes it: `<language> <process> <host>`.
+pub(crate) fn origin(language: &str) -> String {
+    format!("{language} {} {}", std::process::id(), name().replace(char::is_control, "?"))
+}
+
 /// 64 random bits as 16 hexadecimal digits, for a name that nobody else has.
 pub(crate) fn random_id() -> Result<String, Error> {
     let random = getrandom::u64()

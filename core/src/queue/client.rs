@@ -65,6 +65,8 @@ pub(crate) struct Shared {
     pub(crate) max_data_bytes: usize,
     pub(crate) durability: Durability,
     pub(crate) listener: Listener,
+    /// Of the program that calls: `rust`, `python` or `php`.
+    pub(crate) language: &'static str,
     /// Of a command which a signal may end.
     stop: Option<Stop>,
 }
@@ -144,6 +146,7 @@ impl Client {
                 max_data_bytes: shared.max_data_bytes,
                 durability: Durability::None,
                 listener,
+                language: shared.language,
                 // What ends a command's calls ends none of a worker, nor those that give up its locks.
                 stop: None,
             }),

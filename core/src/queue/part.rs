@@ -36,8 +36,8 @@ pub(crate) struct PartShared {
     pub(crate) keys: QueueKeys,
     /// The priority levels that the queue is known to use, as bits.
     levels: AtomicU16,
-    /// Is it known to have limits?
-    has_limits: AtomicBool,
+    /// Is it known to have limits, or to keep a history?
+    has_options: AtomicBool,
     /// How it is put on the list of queues.
     pub(super) registration: Registration,
     pub(super) pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
@@ -59,7 +59,7 @@ impl PartShared {
             name,
             clock,
             levels: AtomicU16::new(levels.bits()),
-            has_limits: AtomicBool::new(false),
+            has_options: AtomicBool::new(false),
             registration,
             pushes: Combiner::new(),
             durable_pushes: Combiner::new(),
@@ -116,13 +116,13 @@ impl Part {
     }
 
     fn shape(&self) -> Shape {
-        if self.shared.has_limits.load(Ordering::Relaxed) { Shape::Limited } else { Shape::Plain }
+        if self.shared.has_options.load(Ordering::Relaxed) { Shape::Limited } else { Shape::Plain }
     }
 
-    /// What the answer to a reserve says: limits come and go.
-    pub(super) fn note_limits(&self, has_limits: bool) {
-        if self.shared.has_limits.load(Ordering::Relaxed) != has_limits {
-            self.shared.has_limits.store(has_limits, Ordering::Relaxed);
+    /// What the answer to a reserve says: limits and histories come and go.
+    pub(super) fn note_options(&self, has_options: bool) {
+        if self.shared.has_options.load(Ordering::Relaxed) != has_options {
+            self.shared.has_options.store(has_options, Ordering::Relaxed);
         }
     }
 
@@ -131,7 +131,7 @@ impl Part {
         match wanted {
             Wanted::Again | Wanted::Full => {}
             Wanted::Levels(levels) => self.note_levels(levels),
-            Wanted::Shape(shape) => self.note_limits(shape == Shape::Limited),
+            Wanted::Shape(shape) => self.note_options(shape == Shape::Limited),
             Wanted::News => {
                 if made.number.is_some_and(CallNumber::was_forgotten) {
                     self.shared.registration.forget();
@@ -162,6 +162,7 @@ impl Part {
     {
         async move {
             let client = &self.client.shared;
+            let request = request.in_language(client.language);
             let number =
                 Request::<D, I>::is_numbered().then(|| client.session.next_call(self.name(), || self.note_use()));
             let call = |extent| {

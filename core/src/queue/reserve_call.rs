@@ -127,7 +127,7 @@ impl Part {
             result_count: outcomes.result_keys(),
         };
         let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying)).await?;
-        self.note_limits(reply.limited);
+        self.note_options(reply.has_options);
         if !reply.awaited.is_empty() {
             // On the heap: rare, and this future is moved about on every call.
             Box::pin(self.wake_waiters("reserve", &reply.awaited)).await;

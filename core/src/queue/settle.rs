@@ -1,5 +1,7 @@
 //! Settling: what became of reserved jobs.
 
+use std::time::Duration;
+
 use crate::format::envelope::{Envelope, cut_error};
 use crate::format::record::Record;
 use crate::queue::job::Job;
@@ -186,6 +188,7 @@ fn in_given_order(are_acks: &[bool], flags: Vec<bool>) -> Vec<bool> {
 pub(crate) struct Decided {
     pub(crate) next: Next,
     row: Row,
+    took: Option<Duration>,
 }
 
 enum Row {
@@ -213,7 +216,12 @@ impl Decided {
             Next::Failed { .. } => other(Verb::Unheard, Millis::ZERO),
             Next::ReleaseAfter(after) => other(Verb::Release, after),
         };
-        Ok(Self { next, row })
+        Ok(Self { next, row, took: None })
+    }
+
+    /// Its run took so long; none where nobody wants to know.
+    pub(crate) fn behind(self, took: Option<Duration>) -> Self {
+        Self { took, ..self }
     }
 
     /// The hooks of its worker were called, should it have failed for good.
@@ -251,6 +259,9 @@ impl Decided {
                     outcomes.note_awaited();
                 }
             }
+        }
+        if let Some(took) = self.took {
+            outcomes.note_took(self.next == Next::Ack, took);
         }
     }
 }

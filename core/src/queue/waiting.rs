@@ -129,6 +129,7 @@ mod tests {
             next_in,
             promised,
             limited: false,
+            has_options: false,
             jobs: Vec::new(),
             awaited: Vec::new(),
         }

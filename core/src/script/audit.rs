@@ -26,7 +26,7 @@ scripts! {
     /// Mends one thing of each of these jobs, or one of the queue as a whole: what each item says is in the script.
     Repair = "repair",
     kind: Plain,
-    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
+    keys: [Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, History, Ready],
     arguments: { whole: &'static str },
     items: (words: &'a ByteStrings),
     reply: Vec<RepairReply>;

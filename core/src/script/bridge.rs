@@ -29,7 +29,7 @@ scripts! {
     /// Stores the jobs of a batch with its sequence, unless they are in.
     Adopt = "adopt",
     kind: Numbered,
-    keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Wake, Stats, Adopted, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Failed, Returned, Wake, Stats, Adopted, History, Ready],
     arguments: { lane: String, sequence: Digits },
     items: (id: &'a [u8], record: &'a [u8], target: Target, came_back: &'a [u8]),
     reply: AdoptReply;

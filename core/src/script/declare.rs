@@ -26,7 +26,7 @@ pub(crate) enum Clock {
 pub(crate) enum Shape {
     #[default]
     Plain,
-    /// It has limits, of the queue or of names.
+    /// It has limits, of the queue or of names, or keeps a history.
     Limited,
 }
 
@@ -82,6 +82,25 @@ pub(crate) struct Declaration {
 }
 
 impl Declaration {
+    /// Does its text in this variant note what happens to jobs, for the history of the queue? Then it takes who calls.
+    pub(crate) fn notes_history(&self, variant: Variant) -> bool {
+        !matches!(self.kind, Kind::Reads) && self.keys_in(variant).any(|key| key == Key::History)
+    }
+
+    /// Does it take outcomes, and with them how long the runs took?
+    pub(crate) const fn settles(&self) -> bool {
+        index_of("ack_count", self.arguments, 0).is_some()
+    }
+
+    /// What the history adds behind its own arguments.
+    fn of_history(&self, variant: Variant) -> &'static [(&'static str, bool)] {
+        match (self.notes_history(variant), self.settles()) {
+            (false, _) => &[],
+            (true, false) => &[("origin", false)],
+            (true, true) => &[("origin", false), ("took", false)],
+        }
+    }
+
     const fn numbering(&self) -> &'static [(&'static str, bool)] {
         if let Kind::Numbered = self.kind { &Numbering::ARGUMENTS } else { &[] }
     }
@@ -155,10 +174,10 @@ impl Declaration {
 
     /// What a call in this variant passes.
     pub(crate) fn keys_in(&self, variant: Variant) -> impl Iterator<Item = Key> + Clone + use<> {
-        let has_limits = !self.is_shaped || variant.shape == Shape::Limited;
+        let has_options = !self.is_shaped || variant.shape == Shape::Limited;
         // The clock that a test moves is in `meta`, which a lock has no other use for.
         let clock = (variant.clock == Clock::Manual && !self.keys.contains(&Key::Meta)).then_some(Key::Meta);
-        let own = self.keys.iter().copied().filter(move |key| has_limits || !key.is_of_limits());
+        let own = self.keys.iter().copied().filter(move |key| has_options || !key.is_of_options());
         clock.into_iter().chain(own)
     }
 
@@ -167,7 +186,8 @@ impl Declaration {
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let arguments = self.numbering().iter().chain(self.arguments).map(|(name, _)| *name);
         let keys = self.keys.iter().map(|key| if *key == Key::Topics { "topic_keys" } else { key.name() });
-        ["passed_levels", "first_item"].into_iter().chain(keys).chain(arguments)
+        let of_history = ["origin", "took"];
+        ["passed_levels", "first_item"].into_iter().chain(of_history).chain(keys).chain(arguments)
     }
 
     pub(super) fn header(&self, variant: Variant) -> String {
@@ -193,7 +213,8 @@ impl Declaration {
                 key => lines.push(format!("local {} = KEYS[{}]", key.name(), i + 1)),
             }
         }
-        let arguments = || self.numbering().iter().chain(self.arguments);
+        let of_history = self.of_history(variant);
+        let arguments = || self.numbering().iter().chain(self.arguments).chain(of_history);
         for (i, (name, is_number)) in arguments().enumerate() {
             let read = if *is_number { format!("tonumber(ARGV[{}])", i + 2) } else { format!("ARGV[{}]", i + 2) };
             lines.push(format!("local {name} = {read}"));
@@ -461,8 +482,9 @@ pub(super) mod tests {
     fn the_permission_check_knows_every_command() {
         let check = include_str!("../../lua/permissions.lua");
         // Who has no topics need not permit streams: a script of a topic looks at its stream before it writes. Nor does anybody need what
-        // lists and deletes queues but who does so.
-        let is_for_few = |name: &str| name.starts_with("topic/") || ["queues/list", "queues/delete"].contains(&name);
+        // lists and deletes queues, or switches a history off, but who does so.
+        let is_for_few =
+            |name: &str| name.starts_with("topic/") || ["queues/list", "queues/delete", "keep_history"].contains(&name);
         let declared = all().into_iter().filter(|script| !is_for_few(script.name));
         let declared = declared.map(|script| (script.name, script.assemble(WHOLE).text));
         let foreign = all_foreign().map(|script| (script.name, script.assemble().text));

@@ -26,7 +26,7 @@ scripts! {
     /// Takes the next batch of a state out of it, and gives it until it is named as finished.
     Depart = "depart",
     kind: Plain in shapes,
-    keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Departing, Departed, Ready],
+    keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Stale, Parked, Departing, Departed, History, Ready],
     arguments: {
         state: &'static str, token: Digits, finished: String, lane: String, above: String, tried: String, cap: usize,
         purpose: String, address: String, jump: usize,
@@ -36,7 +36,7 @@ scripts! {
     /// Puts the batch of this sequence back into its state.
     GiveBack = "give_back",
     kind: Plain,
-    keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Wake, Stats, Departing, Departed, Ready],
+    keys: [Meta, Jobs, Delayed, Failed, Returned, Keys, Wake, Stats, Departing, Departed, History, Ready],
     arguments: { token: Digits, sequence: Digits },
     reply: GiveBackReply;
 }

@@ -40,6 +40,13 @@ scripts! {
     items: (id_or_key: &'a str),
     reply: Option<FoundReply>;
 
+    /// What the history has of one job, from the entry with the number `start` on.
+    Trace = "trace",
+    kind: Reads,
+    keys: [Meta, History],
+    arguments: { job_id: String, start: u64 },
+    reply: TraceReply;
+
     /// What became of a job whose result is waited for.
     Awaited = "result",
     kind: Reads,
@@ -54,6 +61,31 @@ scripts! {
     keys: [Meta, Done],
     arguments: { life_ms: u64, done_count: JobKeys },
     reply: ();
+}
+
+/// A page of what the history has of a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TraceReply {
+    /// The number of the entry to go on with.
+    pub(crate) next: Option<u64>,
+    /// `<events>;<ms>`, or nothing without a history.
+    pub(crate) kept: String,
+    /// Of each event the ms, who made the call, and the line.
+    pub(crate) events: Vec<[String; 3]>,
+}
+
+impl FromReply for TraceReply {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let mut items = array(reply)?.into_iter();
+        let next_entry = number(next(&mut items, "where to go on")?)?;
+        let kept = lossy(next(&mut items, "how much is kept")?)?;
+        let mut events = Vec::new();
+        while let Some(at) = items.next() {
+            let origin = lossy(next(&mut items, "who made a call")?)?;
+            events.push([lossy(at)?, origin, lossy(next(&mut items, "what happened")?)?]);
+        }
+        Ok(Self { next: u64::try_from(next_entry).ok().filter(|&entry| entry > 0), kept, events })
+    }
 }
 
 /// What became of it.

@@ -87,12 +87,14 @@ pub(crate) enum Key {
     Places,
     /// list: wake-ups for waiting workers, at most two.
     Wake,
-    /// hash: format version, levels in use, pause, last token, timer, limits.
+    /// hash: format version, levels in use, pause, last token, timer, limits, how much the history keeps.
     Meta,
     /// hash: how many jobs were ever pushed, acked, retried, ...
     Stats,
     /// hash with a lifetime: a window of time and whose runs -> what workers have counted of them.
     Rates,
+    /// list, the newest at the end: what happened to jobs in one call each.
+    History,
     /// hash with a lifetime, one a client: slot -> number and answer of the last call that came through it.
     Call,
     /// sorted set: id of a worker by when it is taken for dead, in ms.
@@ -147,7 +149,7 @@ pub(crate) enum Key {
 
 impl Key {
     /// Those that every queue has one of.
-    pub(crate) const FIXED: [Self; 24] = [
+    pub(crate) const FIXED: [Self; 25] = [
         Self::Jobs,
         Self::Delayed,
         Self::Reserved,
@@ -162,6 +164,7 @@ impl Key {
         Self::Meta,
         Self::Stats,
         Self::Rates,
+        Self::History,
         Self::Workers,
         Self::WorkerInfos,
         Self::Unheard,
@@ -191,6 +194,7 @@ impl Key {
             Self::Meta => "meta",
             Self::Stats => "stats",
             Self::Rates => "rates",
+            Self::History => "history",
             Self::Call => "call",
             Self::Workers => "workers",
             Self::WorkerInfos => "worker_infos",
@@ -237,9 +241,9 @@ impl Key {
         )
     }
 
-    /// Is it only there where the queue has limits?
-    pub(crate) fn is_of_limits(self) -> bool {
-        matches!(self, Self::Parked | Self::Places)
+    /// Is it only there where the queue has an option: limits, or a history?
+    pub(crate) fn is_of_options(self) -> bool {
+        matches!(self, Self::Parked | Self::Places | Self::History)
     }
 
     /// Does every job have its own, named by the job's id?
@@ -260,7 +264,7 @@ impl Key {
             | Self::Floors
             | Self::Queues
             | Self::ScheduleDue => "zset",
-            Self::Wake | Self::Departing | Self::Ready | Self::Done | Self::LockWake => "list",
+            Self::Wake | Self::History | Self::Departing | Self::Ready | Self::Done | Self::LockWake => "list",
             Self::Messages | Self::News => "stream",
             Self::Result | Self::Progress => "string",
             _ => "hash",

@@ -34,6 +34,8 @@ library!(
     "failed/set",
     "failed/shorten_line",
     "failed/unheard_line",
+    "history/events",
+    "history/keep",
     "job/delayed_member",
     "job/fitting",
     "job/keeps_result",

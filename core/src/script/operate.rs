@@ -12,7 +12,7 @@ scripts! {
     /// Removes jobs.
     Cancel = "cancel",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, History, Ready],
     arguments: { by: By, only: String },
     items: (id_or_key: &'a str),
     reply: Vec<CancelReply>;
@@ -20,7 +20,7 @@ scripts! {
     /// Moves a waiting job to another due time.
     Reschedule = "reschedule",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Parked, Wake, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Keys, Stale, Parked, Wake, History, Ready],
     arguments: { by: By, only: &'static str },
     items: (id_or_key: &'a str, due: Due),
     reply: RescheduleReply;
@@ -28,28 +28,28 @@ scripts! {
     /// Promotes what is due.
     Promote = "promote",
     kind: Plain,
-    keys: [Meta, Jobs, Delayed, Wake, Ready],
+    keys: [Meta, Jobs, Delayed, Wake, History, Ready],
     arguments: { promote_cap: usize },
     reply: u64;
 
     /// Reclaims leases that are over.
     Reclaim = "reclaim",
     kind: Plain in shapes,
-    keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready],
+    keys: [Meta, Jobs, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, History, Ready],
     arguments: { reclaim_cap: usize },
     reply: ReclaimReply;
 
     /// Failed jobs round again.
     Requeue = "requeue",
     kind: Numbered,
-    keys: [Call, Meta, Jobs, Failed, Returned, Keys, Wake, Stats, Ready],
+    keys: [Call, Meta, Jobs, Failed, Returned, Keys, Wake, Stats, History, Ready],
     items: (id: &'a [u8]),
     reply: Vec<RequeueReply>;
 
     /// Removes jobs of one state.
     Purge = "purge",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, History, Ready],
     arguments: { state: &'static str, cap: usize, latest: String },
     reply: PurgeReply;
 
@@ -78,6 +78,13 @@ scripts! {
     kind: Numbered,
     keys: [Call, Meta, Jobs],
     arguments: { failed_max: u64, failed_age_ms: u64 },
+    reply: ();
+
+    /// How many events the history keeps, and for how long; none: there is none.
+    KeepHistory = "keep_history",
+    kind: Numbered,
+    keys: [Call, Meta, Jobs, History],
+    arguments: { history_events: u64, history_age_ms: u64 },
     reply: ();
 }
 

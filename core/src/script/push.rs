@@ -11,8 +11,8 @@ use crate::value::error::Error;
 scripts! {
     /// Stores new jobs that have new ids and no keys, in one level, with one due time.
     Push = "push",
-    kind: Numbered,
-    keys: [Call, Meta, Jobs, Delayed, Wake, Stats, Ready],
+    kind: Numbered in shapes,
+    keys: [Call, Meta, Jobs, Delayed, Wake, Stats, History, Ready],
     arguments: { level: Digits, due: Due },
     items: (id: &'a [u8], record: &'a [u8]),
     reply: Created;
@@ -21,7 +21,7 @@ scripts! {
     /// is kept beside the record, or empty. `result_count`: those of all jobs if one of them has an id that was given, else none.
     PushUnique = "push_unique",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready, Result],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, History, Ready, Result],
     arguments: { if_duplicate: IfDuplicate, result_count: JobKeys },
     items: (id: &'a [u8], record: &'a [u8], due: Due, came_back: &'a [u8]),
     reply: PushUniqueReply;

@@ -40,7 +40,7 @@ scripts! {
     kind: Numbered in shapes,
     keys: [
         Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Rates,
-        Workers, WorkerInfos, Unheard, Departing, Schedules, ScheduleState, ScheduleDue, ScheduleFires, Ready,
+        Workers, WorkerInfos, Unheard, Departing, Schedules, ScheduleState, ScheduleDue, ScheduleFires, History, Ready,
     ],
     arguments: { expected: u64 },
     reply: DeleteReply;

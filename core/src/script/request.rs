@@ -5,6 +5,7 @@ use super::call::{ByteStrings, Call};
 use super::declare::{Declared, Extent, Kind, Variant};
 use super::keys::{Levels, QueueKeys};
 use super::reply::{FromReply, unexpected};
+use crate::process::host;
 use crate::value::durability::Durability;
 use crate::value::error::Error;
 
@@ -14,6 +15,10 @@ pub(crate) trait Item {
     /// How many jobs it is about.
     fn jobs(&self) -> usize {
         1
+    }
+    /// How long the run of each outcome took, as a history notes it.
+    fn took(&self) -> String {
+        String::new()
     }
     /// Does only the full text take it, of a script that has two?
     fn needs_full_text(&self) -> bool {
@@ -59,11 +64,19 @@ pub(crate) struct Request<'a, D, I> {
     pub(crate) operation: &'static str,
     pub(crate) durability: Durability,
     pub(crate) keep_trying: KeepTrying<'a>,
+    language: &'static str,
 }
 
 impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
     pub(super) fn new(script: D, items: I) -> Self {
-        Self { script, items, operation: D::VERB, durability: Durability::None, keep_trying: &|_| false }
+        Self {
+            script,
+            items,
+            operation: D::VERB,
+            durability: Durability::None,
+            keep_trying: &|_| false,
+            language: "rust",
+        }
     }
 
     /// The verb that errors name, where that is not the script's name.
@@ -79,6 +92,11 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
     /// Makes the call again under its number, behind a pause, after the errors of which this says so.
     pub(crate) fn keep_trying(self, keep_trying: KeepTrying<'a>) -> Self {
         Self { keep_trying, ..self }
+    }
+
+    /// As a history notes it: by a client in this language.
+    pub(crate) fn in_language(self, language: &'static str) -> Self {
+        Self { language, ..self }
     }
 
     pub(crate) fn is_numbered() -> bool {
@@ -111,6 +129,12 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             number.append(&mut args);
         }
         self.script.append_arguments(&mut args);
+        if D::DECLARATION.notes_history(variant) {
+            args.push(host::origin(self.language).as_bytes());
+            if D::DECLARATION.settles() {
+                args.push(self.items.clone().map(|item| item.took()).collect::<String>().as_bytes());
+            }
+        }
         self.items.clone().for_each(|item| item.append(&mut args));
         let keys_of_jobs = usize::from(D::FLAGS.kinds_of_jobs) * self.script.job_ids().map_or(0, ByteStrings::len);
         // A call has a few thousand at most.

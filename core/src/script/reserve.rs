@@ -14,7 +14,7 @@ scripts! {
     /// Leases up to `want` jobs.
     Reserve = "reserve",
     kind: Numbered in shapes and extents,
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, Ready, Result, Done],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, History, Ready, Result, Done],
     arguments: {
         want: usize, lease_ms: u64, wait_ms: u64, max_bytes: usize, promise: u64, ahead: usize, ack_count: usize, keyed: usize, result_count: JobKeys
     },
@@ -71,6 +71,8 @@ pub(crate) struct ReserveReply {
     pub(crate) promised: u64,
     /// The queue has limits: what is reserved and waits takes somebody's place.
     pub(crate) limited: bool,
+    /// The queue has limits, or keeps a history.
+    pub(crate) has_options: bool,
     pub(crate) jobs: Vec<GrantedJob>,
     /// Jobs that failed, because their leases ended, and for whose results somebody may wait.
     pub(crate) awaited: Vec<String>,
@@ -108,7 +110,7 @@ impl FromReply for ReserveReply {
         let next_in_us = u64::try_from(number(next(&mut items, "the next moment")?)?).ok();
         let next_in = next_in_us.map(Duration::from_micros);
         let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
-        let limited = number(next(&mut items, "whether there are limits")?)? == 1;
+        let options = number(next(&mut items, "whether there are limits")?)?;
         let (mut jobs, mut awaited) = (Vec::new(), Vec::new());
         while let Some(ids) = items.next() {
             let ids = array(ids)?;
@@ -129,7 +131,17 @@ impl FromReply for ReserveReply {
                 jobs.push(GrantedJob::new(bytes(id)?, record, came_back));
             }
         }
-        Ok(Self { status, settled, token, next_in, promised, limited, jobs, awaited })
+        Ok(Self {
+            status,
+            settled,
+            token,
+            next_in,
+            promised,
+            limited: options == 1,
+            has_options: options != 0,
+            jobs,
+            awaited,
+        })
     }
 
     fn fits(&self, outcomes: usize) -> bool {

@@ -38,7 +38,7 @@ scripts! {
     kind: Plain in shapes,
     keys: [
         Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, ScheduleState,
-        ScheduleDue, ScheduleFires, Ready
+        ScheduleDue, ScheduleFires, History, Ready
     ],
     items: (schedules: &'a ByteStrings),
     reply: FireReply;

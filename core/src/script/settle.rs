@@ -1,6 +1,7 @@
 //! `settle.lua` and `extend.lua`: what became of reserved jobs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use redis::Value;
 
@@ -11,12 +12,13 @@ use super::reply::{FromReply, text, unexpected};
 use super::request::Item;
 use crate::value::data::Data;
 use crate::value::error::Error;
+use crate::value::time::whole_ms;
 
 scripts! {
     /// Settles outcomes.
     Settle = "settle",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, Ready, Result, Done],
+    keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Parked, Places, Wake, Stats, History, Ready, Result, Done],
     arguments: { ack_count: usize, keyed: usize, result_count: JobKeys },
     items: (outcomes: &'a Outcomes),
     reply: SettleReply;
@@ -81,6 +83,8 @@ pub(crate) struct Outcomes {
     others: ByteStrings,
     /// The indexes among the others of jobs that fail for good while somebody may wait for their results.
     awaited: Vec<usize>,
+    /// How many ms the runs took of which that is known: is it an ack, and its index among these or the others.
+    took: Vec<(bool, usize, u64)>,
     /// Results and changed records are left out from now on: they do not get through.
     leaves_payload: AtomicBool,
 }
@@ -138,6 +142,12 @@ impl Outcomes {
         self.awaited.push(self.others.len() / COLUMNS - 1);
     }
 
+    /// How long the run took whose outcome was added last. Only a history wants to know.
+    pub(crate) fn note_took(&mut self, is_ack: bool, took: Duration) {
+        let index = if is_ack { self.ids.len() } else { self.others.len() / COLUMNS };
+        self.took.push((is_ack, index - 1, whole_ms(took)));
+    }
+
     /// Adds somebody else's outcomes.
     pub(crate) fn take(&mut self, other: &Self) {
         let acks = self.ids.len();
@@ -149,6 +159,8 @@ impl Outcomes {
         self.keyed |= other.keyed;
         let others = self.others.len() / COLUMNS;
         self.awaited.extend(other.awaited.iter().map(|index| others + index));
+        let moved = |&(is_ack, index, ms)| (is_ack, index + if is_ack { acks } else { others }, ms);
+        self.took.extend(other.took.iter().map(moved));
         self.others.extend(&other.others);
     }
 
@@ -228,6 +240,18 @@ impl Outcomes {
 impl Item for &Outcomes {
     fn jobs(&self) -> usize {
         self.len()
+    }
+
+    fn took(&self) -> String {
+        if self.took.is_empty() {
+            return String::new();
+        }
+        let mut all = vec![None; self.len()];
+        for &(is_ack, index, ms) in &self.took {
+            all[if is_ack { index } else { self.ack_count() + index }] = Some(ms);
+        }
+        let texts = all.into_iter().map(|ms| ms.map_or_else(|| "-".to_owned(), |ms| ms.to_string()));
+        texts.collect::<Vec<_>>().join(",")
     }
 
     fn needs_full_text(&self) -> bool {

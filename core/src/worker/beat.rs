@@ -45,7 +45,7 @@ impl Presence {
         let now = host::now();
         let worker = WorkerInfo {
             id: IdGenerator::new().next(now)?.into(),
-            host: host_name(),
+            host: host::name(),
             pid: std::process::id(),
             language: settings.language.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -196,14 +196,6 @@ pub(super) async fn all_left(mut lanes: JoinSet<()>) {
             resume_unwind(panicked.into_panic());
         }
     }
-}
-
-fn host_name() -> String {
-    let mut name = [0_u8; 256];
-    // SAFETY: it writes at most as many bytes as the buffer has.
-    let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) } != 0;
-    let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    if failed { String::new() } else { String::from_utf8_lossy(&name[..length]).into_owned() }
 }
 
 #[cfg(test)]

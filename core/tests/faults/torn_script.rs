@@ -71,6 +71,8 @@ async fn use_jobs(queue: &Queue) {
     // All that the queue lets run at once, and how much is kept of what failed.
     queue.set_limits(&Limits::new().concurrency(3).name("mail", NameLimits::new().concurrency(2))).await.unwrap();
     queue.keep_failed(2, Duration::from_secs(3600)).await.unwrap();
+    // With what happens from here on, and without it.
+    queue.keep_history(20, Duration::from_secs(3600)).await.unwrap();
     queue.push_batch((0..4).map(|_| new_job().max_retries(0).name("mail")).collect()).await.unwrap();
     let jobs = reserve(queue, 3, 60_000).await;
     jobs[0].progress(0.5, "half").await.unwrap();
@@ -81,6 +83,7 @@ async fn use_jobs(queue: &Queue) {
     for job in reserve(queue, 9, 60_000).await {
         job.ack().await.unwrap();
     }
+    queue.keep_history(0, Duration::from_secs(3600)).await.unwrap();
     queue.push(new_job().delay(Duration::from_millis(1))).await.unwrap();
     eventually("it is due", async || queue.promote().await.unwrap() == 1).await;
     // Somebody waits for it.

@@ -25,7 +25,7 @@ macro_rules! verbs {
 verbs! {
     Push PushDelayed PushKeyed PushReplacing ReplaceReserved PushBatch PushMany Reserve Ack AckWithResult Fail FailAtOnce FailForGood
     Release ReleaseCounted Extend Cancel CancelKey CancelReserved CancelOnly Reschedule RescheduleReady Requeue RequeueAll PurgeReady
-    PurgeDelayed PurgeReserved PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits
+    PurgeDelayed PurgeReserved PurgeFailed Pause Resume Promote Reclaim ReclaimForGood KeepFailed SetLimits KeepHistory
     PutSchedule ChangeSchedule RemoveSchedule PauseSchedule ResumeSchedule Delete
 }
 
@@ -82,7 +82,14 @@ impl Verb {
     pub fn makes_a_full_server_grow(self) -> bool {
         matches!(
             self,
-            Push | PushReplacing | ReplaceReserved | PushDelayed | PushKeyed | PushBatch | PushMany | PutSchedule
+            Push | PushReplacing
+                | ReplaceReserved
+                | PushDelayed
+                | PushKeyed
+                | PushBatch
+                | PushMany
+                | PutSchedule
+                | KeepHistory
         )
     }
 
@@ -90,7 +97,8 @@ impl Verb {
     pub async fn prepare(self, queue: &Queue) -> Prepared {
         let mut job = None;
         match self {
-            Push | PushDelayed | PushKeyed | PushBatch | PushMany | Pause | KeepFailed | SetLimits | PutSchedule => {}
+            Push | PushDelayed | PushKeyed | PushBatch | PushMany | Pause | KeepFailed | SetLimits | KeepHistory
+            | PutSchedule => {}
             ChangeSchedule | RemoveSchedule | PauseSchedule => put_schedule(queue, "0 0 1 1 *").await,
             ResumeSchedule => {
                 put_schedule(queue, "0 0 1 1 *").await;
@@ -222,6 +230,7 @@ impl Verb {
             Promote => queue.promote().await.map(|count| count.to_string()),
             Reclaim | ReclaimForGood => queue.reclaim().await.map(|count| count.to_string()),
             KeepFailed => queue.keep_failed(7, in_an_hour()).await.map(|()| String::new()),
+            KeepHistory => queue.keep_history(7, in_an_hour()).await.map(|()| String::new()),
             SetLimits => queue
                 .set_limits(&Limits::new().concurrency(9).name("n", NameLimits::new().concurrency(9)))
                 .await

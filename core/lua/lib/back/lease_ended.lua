@@ -7,7 +7,7 @@ local ENDED = 'lease ended: the worker died, hung or lost the server'
 local NOT_COUNTED = ENDED .. '; not counted, because the job may not have started'
 local UNKNOWN = 'lease ended: worker died, outcome unknown'
 
--- Says whether the job has no retries left.
+-- Says whether the job has no retries left, and why it failed.
 local function lease_ended(id, token, max_retries)
   local note = read_note(id)
   -- with `tonumber(token)` for `(tonumber(token) or 1)`: a lease without a token stops every reserve
@@ -22,7 +22,7 @@ local function lease_ended(id, token, max_retries)
     write_note(id, note)
     -- with `return false`: a job that kills its workers runs for ever
     -- with `> max_retries + 1` for `> max_retries`: a job that kills its workers gets one more
-    return note.failures > max_retries
+    return note.failures > max_retries, note.err
   end
   -- A suspect, and a job without retries, is known not to have started.
   -- with `note.err = NOT_COUNTED`: a job that is known not to have started says that it may have

@@ -1,7 +1,7 @@
 -- Takes back leases that are over, at most `reclaim_cap`. Goes to the head of its ready list: it is older than what waits there.
 -- Adds to `reply`, where jobs failed for whose results somebody may wait, a list of none, one of their ids, and 0; and says
 -- there whether it stopped before its cap.
--- Needs: what `call/meta` and `back/coming_back` give, `expired`, `reply`. Gives: nothing but that.
+-- Needs: what `call/meta` and `back/coming_back` give, `expired`, `reply`, but in the plain text what `history/events` gives. Gives: nothing but that.
 --- include: reserve/ahead, back/lease_ended, job/keeps_result, job/fitting
 -- The rest is there for the next call. A hundred of those that nobody noted as large are not too much.
 -- with `if noted_large then`: a thousand dead workers' jobs are read in one call, ten times as much as one may read
@@ -29,7 +29,14 @@ for i = #expired, 1, -1 do
   -- with `true` for `record`: a lease without a record stops every reserve
   if record then
     local level, max_retries, key = routing(record)
-    if lease_ended(id, tokens[i], max_retries) then
+    --- if limited
+    happened('L', id, 1)
+    --- end
+    local has_failed, err = lease_ended(id, tokens[i], max_retries)
+    if has_failed then
+      --- if limited
+      happened('F', id, 1, '-;;' .. said_of(err or ''))
+      --- end
       enter_failed(id, key)
       -- without: a job that killed its last worker fails in silence
       note_unheard(id)

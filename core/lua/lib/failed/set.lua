@@ -1,6 +1,6 @@
 -- `failed` is bounded by count and by age. A call in which jobs entered lets a hundred of the oldest go at most, or as many as
 -- entered if these are more: else a queue that fails by the thousand would outgrow its bound.
--- Needs: what `call/clock` gives. Gives: `trim_failed`, `free_key`, `enter_failed`.
+-- Needs: what `call/clock` gives, but in the plain text what `history/events` gives. Gives: `trim_failed`, `free_key`, `enter_failed`.
 local TRIM_CAP = 100
 
 local function forget_failed(ids)
@@ -8,6 +8,9 @@ local function forget_failed(ids)
   redis.call('HDEL', jobs, unpack(ids))
   redis.call('HDEL', returned, unpack(ids))
   redis.pcall('HINCRBY', stats, 'trimmed', #ids)
+  --- if limited
+  happened('Z', table.concat(ids, '\n'), #ids)
+  --- end
 end
 
 local function trim_failed(entered)

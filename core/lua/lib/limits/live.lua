@@ -1,6 +1,6 @@
 -- A limit of a name that was taken away is kept until the last job that it parked, or that has a place, is gone; then it is
 -- forgotten here. A queue that lost its `meta` finds what its limits left behind, and treats it as if they were taken away.
--- Gives: `live_limits`, `write_limits`, `MOST_NUMBERS`.
+-- Needs: `noted_history`. Gives: `live_limits`, `write_limits`, `MOST_NUMBERS`.
 local MOST_NUMBERS = 200
 local function live_limits(listed)
   --- include: limits/parked
@@ -28,6 +28,9 @@ end
 
 local function write_limits(listed)
   -- Begins with what cannot grow: a server without memory must not stop a reserve. One that dies behind it must not have lost the limits.
-  redis.call('HDEL', meta, listed and '' or 'limits')
-  if listed then redis.call('HSET', meta, 'limits', listed) else redis.call('HDEL', meta, 'parked') end
+  local noted = listed or noted_history and ''
+  redis.call('HDEL', meta, noted and '' or 'limits')
+  -- with `if listed then` for `if noted then`: a queue whose limits are taken away keeps no history any more
+  if noted then redis.call('HSET', meta, 'limits', noted) end
+  if not listed then redis.call('HDEL', meta, 'parked') end
 end

@@ -1,5 +1,5 @@
 -- Moves due jobs from `delayed` to their ready lists, oldest due first, at most `promote_cap`.
--- Needs: what `call/clock` gives, `promote_cap`. Gives: `promoted`.
+-- Needs: what `call/clock` gives, `promote_cap`, but in the plain text what `history/events` gives. Gives: `promoted`.
 
 -- with `'LIMIT', '0', '100000')` for `'LIMIT', '0', promote_cap)`: a million jobs due at once stall the server
 local promoted = redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', promote_cap)
@@ -41,4 +41,7 @@ if #promoted > 0 then
   -- with `'0', '-1'` for `'0', #promoted - 1`: jobs beyond the cap are lost
   redis.call('ZREMRANGEBYRANK', delayed, '0', #promoted - 1)
   for level, ids in pairs(by_level) do redis.call('RPUSH', ready(level), unpack(ids)) end
+  --- if limited
+  for _, ids in pairs(events and by_level or {}) do happened('Q', table.concat(ids, '\n'), #ids) end
+  --- end
 end

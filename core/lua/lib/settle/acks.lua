@@ -1,7 +1,7 @@
 -- Settles acks: first the leases are compared with the tokens, then all moves are made. `flags` gets one character an
 -- outcome: `1` settled, `0` the lease was lost and nothing was touched, `2` settled, but a server without memory did not keep
 -- what would have grown it.
--- Needs: `flags`, `next_item`, `is_full`, what `call/meta` gives. Gives: `flags`; `next_item` is the first behind the acks,
+-- Needs: `flags`, `next_item`, `is_full`, what `call/meta` gives, but in the plain text `took` and what `history/events` gives. Gives: `flags`; `next_item` is the first behind the acks,
 -- `is_full` says that the server has no memory.
 local held, keys_at = {}, nil
 flags, next_item, is_full = {}, first_item, false
@@ -67,6 +67,21 @@ if #held > 0 then
   local acked = redis.call('HDEL', leases, unpack(held))
   redis.call('HDEL', jobs, unpack(held))
   redis.pcall('HINCRBY', stats, 'acked', acked)
+  --- if limited
+  if events then
+    local its = took
+    -- Of those that were settled.
+    if its ~= '' and #held < ack_count then
+      local of_held, i = {}, 0
+      for ms in string.gmatch(took, '[^,]+') do
+        i = i + 1
+        if i <= ack_count and flags[i] ~= '0' then of_held[#of_held + 1] = ms end
+      end
+      its = table.concat(of_held, ',')
+    end
+    happened('A', table.concat(held, '\n'), #held, its)
+  end
+  --- end
   if keyed == 1 then
     for i = 1, ack_count do
       local id, key = ARGV[first_item + i - 1], ARGV[keys_at + i - 1]

@@ -6,12 +6,19 @@
 -- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them
 -- unheard: as failed, and no hook of a worker was called
 -- start: stays reserved, and its run is about to start
--- Needs: what `settle/acks`, `back/coming_back`, `call/meta` and `call/clock` give, `wake_one`. Gives: nothing but more flags.
+-- Needs: what `settle/acks`, `back/coming_back`, `call/meta` and `call/clock` give, `wake_one`, but in the plain text `took` and what
+-- `history/events` gives. Gives: nothing but more flags.
 --- include: wake/at, job/delayed_member, settle/start
 -- without: a foreign type under `delayed` loses the jobs to be retried
 redis.call('ZCARD', delayed)
 local entered_failed = 0
 local released = {}
+--- if limited
+-- How many ms each run took, acks first.
+local took_of = {}
+for ms in string.gmatch(events and took or '', '[^,]+') do took_of[#took_of + 1] = ms end
+local LETTER = { retry = 'T', again = 'G', release = 'B', unstarted = 'U', failed = 'F' }
+--- end
 for at = next_item, #ARGV, 7 do
   local verb, id, token, key = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local delay, err, record = tonumber(ARGV[at + 4]), ARGV[at + 5], ARGV[at + 6]
@@ -24,6 +31,9 @@ for at = next_item, #ARGV, 7 do
   -- with `elseif false then`: a start ends the lease
   elseif verb == 'start' then
     flags[#flags + 1] = note_start(id) and '1' or '0'
+    --- if limited
+    if flags[#flags] == '1' then happened('S', id, 1) end
+    --- end
   else
     flags[#flags + 1] = '1'
     redis.call('ZREM', reserved, id)
@@ -95,6 +105,10 @@ for at = next_item, #ARGV, 7 do
         end
         wake_one()
       end
+      --- if limited
+      local due = verb ~= 'failed' and delay > 0 and string.format('%.0f', from + delay) or ''
+      happened(LETTER[verb], id, 1, (took_of[#flags] or '-') .. ';' .. due .. ';' .. said_of(err))
+      --- end
       redis.pcall('HINCRBY', stats, verb == 'retry' and 'retried' or verb == 'failed' and 'failed' or 'released', 1)
     end
   end

@@ -40,6 +40,7 @@ pub struct ClientBuilder {
     max_data_bytes: usize,
     durability: Durability,
     listener: Listener,
+    language: &'static str,
     stop: Option<Stop>,
 }
 
@@ -63,6 +64,7 @@ impl ClientBuilder {
             max_data_bytes: DEFAULT_MAX_DATA_BYTES,
             durability: Durability::None,
             listener: Listener::default(),
+            language: "rust",
             stop: None,
         }
     }
@@ -190,6 +192,14 @@ impl ClientBuilder {
         self
     }
 
+    /// The language of the program that calls, as a history of jobs shows it ([`Queue::trace`](crate::Queue::trace)); `rust` unless set.
+    #[doc(hidden)] // for the other languages
+    #[must_use]
+    pub fn language(mut self, language: &'static str) -> Self {
+        self.language = language;
+        self
+    }
+
     /// Sets what ends the calls of this client.
     #[doc(hidden)] // for the command
     #[must_use]
@@ -259,6 +269,7 @@ impl ClientBuilder {
                 max_data_bytes: self.max_data_bytes,
                 durability: self.durability,
                 listener: self.listener,
+                language: self.language,
                 stop: self.stop,
             }),
         })

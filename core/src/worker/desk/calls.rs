@@ -140,11 +140,20 @@ impl Desk {
         batch
     }
 
-    /// It was answered after so long, or given up.
-    pub(in crate::worker) fn end_call(&self, lane: usize, want: usize, batch: &Arc<Batch>, took: Duration) {
+    /// It was answered after so long, or given up. `has_options`: what the answer says of the queue.
+    pub(in crate::worker) fn end_call(
+        &self,
+        lane: usize,
+        want: usize,
+        batch: &Arc<Batch>,
+        took: Duration,
+        has_options: Option<bool>,
+    ) {
         let mut state = self.lock();
         state.lanes.count_call(lane, want, false);
-        state.lanes.each[lane].call_ended(batch, took, self.lease);
+        let lane = &mut state.lanes.each[lane];
+        lane.has_options = has_options.unwrap_or(lane.has_options);
+        lane.call_ended(batch, took, self.lease);
     }
 
     /// It was refused by an error that waiting does not cure, and the outcomes with it, which are not sent again.

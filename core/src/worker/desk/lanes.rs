@@ -35,6 +35,8 @@ pub(super) struct Lane {
     pub(super) asked: usize,
     /// Its call gets no answer for now. The sums of calls, jobs asked for, outcomes and starts leave it out.
     pub(super) is_silent: bool,
+    /// Has the queue limits, or a history?
+    pub(super) has_options: bool,
     /// What its runs came to since the last beat.
     pub(super) tallies: Tallies,
 }
@@ -112,6 +114,7 @@ impl Lane {
             calls: 0,
             asked: 0,
             is_silent: false,
+            has_options: false,
             tallies: Tallies::default(),
         }
     }
@@ -222,8 +225,8 @@ mod tests {
         desk.falls_silent(0);
         assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
         let answered = desk.begin_call(1, 1, None);
-        desk.end_call(1, 1, &answered, Duration::ZERO);
-        desk.end_call(0, 1, &waits, Duration::ZERO);
+        desk.end_call(1, 1, &answered, Duration::ZERO, None);
+        desk.end_call(0, 1, &waits, Duration::ZERO, None);
         desk.speaks_again(0);
         assert!(matches!(desk.next_step(true), Step::Call { want } if want.jobs == 1));
 
@@ -249,7 +252,7 @@ mod tests {
         // It is not forgotten by a stop.
         desk.stop(Duration::ZERO);
         assert!(matches!(desk.next_step(false), Step::Sleep { .. }));
-        desk.end_call(0, 1, &waits, Duration::ZERO);
+        desk.end_call(0, 1, &waits, Duration::ZERO, None);
         desk.speaks_again(0);
         assert!(matches!(desk.next_step(false), Step::Call { .. }));
         let settles = desk.begin_call(0, 0, None);
@@ -258,7 +261,7 @@ mod tests {
         outage.failed(&Error::new(ErrorKind::Timeout, "no answer"));
         let (other, farewell) = (Batch::default(), Duration::from_secs(60));
         assert!(!desk.is_hopeless(&other, farewell), "another call would end the worker, and this one with it");
-        desk.end_call(0, 0, &settles, Duration::ZERO);
+        desk.end_call(0, 0, &settles, Duration::ZERO, None);
         assert!(desk.is_hopeless(&other, farewell));
         assert!(matches!(desk.next_step(false), Step::Over));
     }

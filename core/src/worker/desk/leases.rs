@@ -202,7 +202,7 @@ mod tests {
                 let report_start = |is_noted: bool| {
                     let _ = desk.next_step(false);
                     let batch = desk.begin_call(0, 0, None);
-                    desk.end_call(0, 0, &batch, Duration::ZERO);
+                    desk.end_call(0, 0, &batch, Duration::ZERO, None);
                     desk.answered("orders", &batch, &vec![is_noted; batch.outcomes.len()]);
                     batch.outcomes.len()
                 };
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE), ours, "its outcome waits for a call");
         let batch = desk.begin_call(0, 0, None);
         assert_eq!(desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE), ours, "its outcome is under way");
-        desk.end_call(0, 0, &batch, Duration::ZERO);
+        desk.end_call(0, 0, &batch, Duration::ZERO, None);
         desk.answered("orders", &batch, &[true]);
         assert_eq!(desk.begin_renewal(0, Instant::now(), DEFAULT_LEASE), []);
     }
@@ -281,7 +281,7 @@ mod tests {
             (0..2).for_each(|_| run_one(&desk, &large));
             let call = desk.begin_call(0, 0, None);
             assert_eq!(call.outcomes.len(), 1, "64 KiB at most, before anything is known");
-            desk.end_call(0, 0, &call, took);
+            desk.end_call(0, 0, &call, took, None);
             (0..2).for_each(|_| run_one(&desk, &large));
             assert_eq!([0, 1].map(|_| desk.begin_call(0, 0, None).outcomes.len()), then, "the first took {took:?}");
         }

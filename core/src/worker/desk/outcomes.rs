@@ -144,12 +144,26 @@ impl State {
     }
 
     /// Lets the policy decide, and notes that.
-    pub(super) fn note(&mut self, lane: usize, job: &Arc<Job>, settlement: &Settlement<'_>) -> Result<Next, Error> {
-        Decided::of(settlement).map(|decided| self.note_decided(lane, job, decided))
+    pub(super) fn note(
+        &mut self,
+        lane: usize,
+        job: &Arc<Job>,
+        settlement: &Settlement<'_>,
+        started: Option<Instant>,
+    ) -> Result<Next, Error> {
+        Decided::of(settlement).map(|decided| self.note_decided(lane, job, decided, started))
     }
 
-    /// Notes an outcome for the next call to its queue.
-    pub(super) fn note_decided(&mut self, lane: usize, job: &Arc<Job>, decided: Decided) -> Next {
+    /// Notes an outcome for the next call to its queue. `started`: when its run did.
+    pub(super) fn note_decided(
+        &mut self,
+        lane: usize,
+        job: &Arc<Job>,
+        decided: Decided,
+        started: Option<Instant>,
+    ) -> Next {
+        let took = started.filter(|_| self.lanes.each[lane].has_options).map(|started| started.elapsed());
+        let decided = decided.behind(took);
         let batch = self.open_batch(lane, decided.payload_bytes());
         let next = decided.next;
         batch.has_unheard |= decided.is_unheard();

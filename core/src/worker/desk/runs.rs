@@ -167,7 +167,7 @@ impl Desk {
                 Concluded::Before(None)
             }
             None => Concluded::Before(None),
-            Some(decided) => Concluded::Noted(state.note_decided(leased.lane, &leased.job, decided)),
+            Some(decided) => Concluded::Noted(state.note_decided(leased.lane, &leased.job, decided, started)),
         };
         let came_to = match &concluded {
             Concluded::Noted(next) => Some(*next),
@@ -242,7 +242,8 @@ impl State {
     /// An interrupted run has ended: notes what was held back until now, and gives what was decided before.
     fn note_held(&mut self, lane: usize, job: &Arc<Job>, run: Running, is_heard: bool) -> Option<Next> {
         if let Some(decided) = run.decided {
-            self.note_decided(lane, job, if is_heard { decided.heard() } else { *decided });
+            let decided = if is_heard { decided.heard() } else { *decided };
+            self.note_decided(lane, job, decided, Some(run.started));
         }
         run.kept
     }

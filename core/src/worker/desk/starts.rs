@@ -340,7 +340,7 @@ mod tests {
     /// A call that reports the starts that wait, and its answer; gives how many there were.
     fn report_starts(desk: &Desk, lane: usize) -> usize {
         let batch = desk.begin_call(lane, 0, None);
-        desk.end_call(lane, 0, &batch, Duration::ZERO);
+        desk.end_call(lane, 0, &batch, Duration::ZERO, None);
         desk.answered("orders", &batch, &vec![true; batch.outcomes.len()]);
         batch.starts()
     }
@@ -356,7 +356,7 @@ mod tests {
             }
             let _ = desk.next_step(false);
             let batch = desk.begin_call(0, 0, None);
-            desk.end_call(0, 0, &batch, Duration::ZERO);
+            desk.end_call(0, 0, &batch, Duration::ZERO, None);
             let flags = vec![true; batch.outcomes.len()];
             desk.answered("orders", &batch, &flags);
             if ran.len() == ran_before && flags.is_empty() {
@@ -467,7 +467,7 @@ mod tests {
             desk.finish(&run, Ended::DONE, true).unwrap();
         }
 
-        desk.end_call(0, 0, &on_its_way, Duration::ZERO);
+        desk.end_call(0, 0, &on_its_way, Duration::ZERO, None);
         desk.speaks_again(0);
         desk.answered("a", &on_its_way, &[true; 2]);
         assert_eq!(run_all(&desk, &executor), ["a1", "a2"]);

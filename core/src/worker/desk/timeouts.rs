@@ -120,6 +120,7 @@ impl State {
         // One of the job's own verbs may have learned it sooner.
         let why = if job.is_lost() { Interruption::LeaseLost } else { why };
         run.interrupted = Some(Instant::now());
+        let started = Some(run.started);
         let (executor, number) = (Arc::clone(&run.executor), run.number);
         let decided = run.decided.take().filter(|_| why != Interruption::LeaseLost && !job.is_settled());
         run.kept = decided.as_ref().map(|decided| decided.next);
@@ -128,18 +129,18 @@ impl State {
         let mut is_last = false;
         match decided {
             Some(decided) if why == Interruption::TimedOut && decided.is_unheard() => run.decided = Some(decided),
-            Some(decided) => _ = self.note_decided(lane, &job, *decided),
+            Some(decided) => _ = self.note_decided(lane, &job, *decided, started),
             None => {}
         }
         match why {
             _ if was_settled => {}
             Interruption::TimedOut => {
                 let error = timeout_error(desk.timeout_of(&job).unwrap_or_default());
-                let next = self.note(lane, &job, &failure(&job, &error));
+                let next = self.note(lane, &job, &failure(&job, &error), started);
                 is_last = next.is_ok_and(Next::is_last);
             }
             Interruption::Stopped => {
-                let _ = self.note(lane, &job, &give_back(&job));
+                let _ = self.note(lane, &job, &give_back(&job), started);
             }
             Interruption::LeaseLost => self.report.lost += 1,
         }
@@ -159,6 +160,7 @@ impl State {
         let Some(leased) = self.jobs.leased[index].as_mut().filter(|leased| !leased.is_interrupted()) else { return };
         let (job, lane) = (Arc::clone(&leased.job), leased.lane);
         let Some(run) = &mut leased.run else { return };
+        let started = Some(run.started);
         match why {
             Interruption::TimedOut => {}
             Interruption::LeaseLost => {
@@ -168,7 +170,7 @@ impl State {
             }
             Interruption::Stopped => {
                 if let Some(decided) = run.decided.take() {
-                    self.note_decided(lane, &job, *decided);
+                    self.note_decided(lane, &job, *decided, started);
                 }
             }
         }

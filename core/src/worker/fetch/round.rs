@@ -170,7 +170,8 @@ impl Fetcher {
                 return Ok((index, 0));
             }
         };
-        self.desk.end_call(index, want, &batch, took);
+        let has_options = reply.as_ref().map(|(reply, _)| reply.has_options);
+        self.desk.end_call(index, want, &batch, took, has_options);
         let Some((reply, flags)) = reply else { return Ok((index, 0)) };
         lane.limited = reply.limited;
         self.desk.answered(lane.queue.name(), &batch, &flags);
@@ -292,6 +293,7 @@ mod tests {
             next_in,
             promised,
             limited: false,
+            has_options: false,
             jobs: Vec::new(),
             awaited: Vec::new(),
         };

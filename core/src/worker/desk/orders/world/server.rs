@@ -171,7 +171,7 @@ impl World<'_> {
 
     pub(super) fn answer(&mut self, at: usize) {
         let Call { lane, want, batch, flags, granted } = self.calls.remove(at);
-        self.desk.end_call(lane, want, &batch, Duration::ZERO);
+        self.desk.end_call(lane, want, &batch, Duration::ZERO, None);
         if std::mem::take(&mut self.is_silent[lane]) {
             self.desk.speaks_again(lane);
         }
@@ -196,7 +196,7 @@ impl World<'_> {
         self.desk.abandon();
         self.all_stop();
         let Call { lane, want, batch, .. } = self.calls.remove(at);
-        self.desk.end_call(lane, want, &batch, Duration::ZERO);
+        self.desk.end_call(lane, want, &batch, Duration::ZERO, None);
         if std::mem::take(&mut self.is_silent[lane]) {
             self.desk.speaks_again(lane);
         }

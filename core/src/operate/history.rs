@@ -1,0 +1,417 @@
+//! The history of a queue: what happened to its last jobs, also to those that are gone. Off unless switched on; then each script notes
+//! what it does, in one entry for all jobs of a call (`lua/lib/history`).
+
+use std::time::Duration;
+
+use crate::operate::inspect::JobView;
+use crate::queue::{Part, Queue};
+use crate::script::{Declared, KeepHistory, Trace as TraceScript};
+use crate::value::error::Error;
+use crate::value::name;
+use crate::value::state::State;
+use crate::value::time::Millis;
+
+/// Of how many jobs a history keeps what happened, unless it says otherwise.
+pub const DEFAULT_HISTORY_JOBS: u64 = 1_000;
+/// How long a history keeps what happened, unless it says otherwise: a day.
+pub const DEFAULT_HISTORY_AGE: Duration = Duration::from_secs(24 * 3600);
+
+/// The life of a job has as many events: pushed, made ready, reserved, done, and one for good measure.
+const EVENTS_A_JOB: u64 = 5;
+/// With more a call of the trace would go on for ever.
+const MAX_JOBS: u64 = 1_000_000;
+/// Tokens of leases are the server's time in so many parts of a millisecond, and what was fetched ahead has a multiple of the other.
+const TOKENS_A_MS: u64 = 1_000;
+const AHEAD: u64 = 16;
+
+/// How much a history keeps.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryBounds {
+    /// Of about how many jobs: five events each.
+    pub jobs: u64,
+    /// For how long.
+    pub age: Duration,
+}
+
+/// What happens to jobs.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Happening {
+    /// It was pushed; [`TraceEvent::due`] says for when, if it was delayed.
+    Pushed,
+    /// Its delay was over, and it was made ready.
+    Promoted,
+    /// A worker got it, [`TraceEvent::token`] with its lease.
+    Reserved,
+    /// Its worker said that its run was about to start. Only of jobs without retries, and of such as were there when a worker died.
+    Started,
+    /// Its run came to a good end, and it is gone.
+    Done,
+    /// Its run failed, or asked for another try, and it is tried again.
+    Retried,
+    /// Its handler gave it back.
+    Released,
+    /// Its worker gave it back before it had started.
+    GivenBack,
+    /// Its lease ended: its worker died, hung or lost the server. A failure follows if it has no retries left.
+    LeaseEnded,
+    /// It failed for good.
+    Failed,
+    /// It was cancelled, and is gone.
+    Cancelled,
+    /// It was rescheduled.
+    Rescheduled,
+    /// It had failed, and was made ready again.
+    Requeued,
+    /// It was purged, and is gone.
+    Purged,
+    /// Another job took its place, and it is gone; [`TraceEvent::detail`] has the id of that one.
+    Replaced,
+    /// It had failed, and went because `failed` is bounded.
+    Trimmed,
+    /// A bridge took it to another queue.
+    Departed,
+    /// A bridge put it back.
+    CameBack,
+    /// An audit mended it; [`TraceEvent::detail`] says how.
+    Repaired,
+}
+
+impl Happening {
+    const ALL: [(Self, char, &'static str); 19] = [
+        (Self::Pushed, 'P', "pushed"),
+        (Self::Promoted, 'Q', "promoted"),
+        (Self::Reserved, 'R', "reserved"),
+        (Self::Started, 'S', "started"),
+        (Self::Done, 'A', "done"),
+        (Self::Retried, 'T', "retried"),
+        (Self::Released, 'B', "released"),
+        (Self::GivenBack, 'U', "given_back"),
+        (Self::LeaseEnded, 'L', "lease_ended"),
+        (Self::Failed, 'F', "failed"),
+        (Self::Cancelled, 'C', "cancelled"),
+        (Self::Rescheduled, 'M', "rescheduled"),
+        (Self::Requeued, 'N', "requeued"),
+        (Self::Purged, 'X', "purged"),
+        (Self::Replaced, 'O', "replaced"),
+        (Self::Trimmed, 'Z', "trimmed"),
+        (Self::Departed, 'E', "departed"),
+        (Self::CameBack, 'K', "came_back"),
+        (Self::Repaired, 'H', "repaired"),
+    ];
+
+    /// Its name in every language, such as `lease_ended`.
+    pub fn as_str(self) -> &'static str {
+        Self::ALL.iter().find(|(happening, ..)| *happening == self).map_or("", |(.., name)| name)
+    }
+
+    fn read(letter: &str) -> Option<Self> {
+        // A retry that counts no failure.
+        let letter = if letter == "G" { "T" } else { letter };
+        Self::ALL.iter().find(|(_, known, _)| letter.strip_prefix(*known) == Some("")).map(|(happening, ..)| *happening)
+    }
+
+    /// Does it end the run of a job?
+    fn ends_run(self) -> bool {
+        matches!(
+            self,
+            Self::Done
+                | Self::Retried
+                | Self::Released
+                | Self::LeaseEnded
+                | Self::Failed
+                | Self::Cancelled
+                | Self::Purged
+                | Self::Replaced
+        )
+    }
+}
+
+/// One thing that happened to a job.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceEvent {
+    /// When, by the server's clock.
+    pub at: Millis,
+    /// What.
+    pub what: Happening,
+    /// The language of the process whose call it was: `rust`, `python` or `php`. Empty if nobody knows, as where the queue keeps no history.
+    pub language: String,
+    /// The number of that process.
+    pub pid: u32,
+    /// Its host.
+    pub host: String,
+    /// When the job is due since then, if it waits.
+    pub due: Option<Millis>,
+    /// Of the lease.
+    pub token: Option<u64>,
+    /// Which attempt the run is, from 1 on.
+    pub attempt: Option<u32>,
+    /// How long the run took, as its worker says.
+    pub took: Option<Duration>,
+    /// The beginning of the error.
+    pub error: Option<String>,
+    /// What else there is to say: who pushed it if it was a `schedule` or a `bridge`, the state it was in, the job that replaced it.
+    pub detail: Option<String>,
+}
+
+/// One run of a job, as its events tell it.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TraceRun {
+    /// Which attempt, from 1 on.
+    pub attempt: u32,
+    /// The token of its lease.
+    pub token: u64,
+    /// The process that ran it: language, number and host.
+    pub language: String,
+    /// See `language`.
+    pub pid: u32,
+    /// See `language`.
+    pub host: String,
+    /// When the worker got the job, by the server's clock.
+    pub reserved_at: Millis,
+    /// When the run started. Nobody knows that of one whose worker died before it had said so, nor of one that still goes on.
+    pub started_at: Option<Millis>,
+    /// When the server heard of its end.
+    pub ended_at: Option<Millis>,
+    /// What came of it; nothing as long as it goes on.
+    pub outcome: Option<Happening>,
+    /// The beginning of its error.
+    pub error: Option<String>,
+}
+
+impl TraceRun {
+    /// The class of its error, such as `ValueError`, if there is one.
+    pub fn error_class(&self) -> Option<&str> {
+        let class = self.error.as_deref()?.split([':', ' ']).next()?;
+        let is_class = class.starts_with(|c: char| c.is_ascii_uppercase())
+            && class.chars().all(|c| c.is_alphanumeric() || "._\\".contains(c))
+            || class.contains(['.', '\\']) && !class.ends_with('.');
+        is_class.then_some(class)
+    }
+}
+
+/// The life of a job.
+#[non_exhaustive]
+#[derive(Debug, Clone)]
+pub struct Trace {
+    /// Its id.
+    pub id: String,
+    /// The job, if it is still in the queue.
+    pub job: Option<JobView>,
+    /// Does the queue keep a history? Without one the events are those that the stored job tells.
+    pub is_kept: bool,
+    /// What happened, the first first.
+    pub events: Vec<TraceEvent>,
+}
+
+impl Trace {
+    /// The runs among these events, the first first.
+    pub fn runs(&self) -> Vec<TraceRun> {
+        let mut runs: Vec<TraceRun> = Vec::new();
+        for event in &self.events {
+            let open = runs.last_mut().filter(|run| run.outcome.is_none());
+            match (event.what, open) {
+                (Happening::Reserved, _) => runs.push(TraceRun {
+                    attempt: event.attempt.unwrap_or(1),
+                    token: event.token.unwrap_or_default(),
+                    language: event.language.clone(),
+                    pid: event.pid,
+                    host: event.host.clone(),
+                    reserved_at: event.at,
+                    // What was not fetched ahead starts at once.
+                    started_at: event.token.filter(|token| token % AHEAD != 0).map(|_| event.at),
+                    ended_at: None,
+                    outcome: None,
+                    error: None,
+                }),
+                (Happening::Started, Some(run)) => run.started_at = Some(event.at),
+                // It never ran.
+                (Happening::GivenBack, Some(_)) => _ = runs.pop(),
+                (what, Some(run)) if what.ends_run() => {
+                    run.ended_at = Some(event.at);
+                    run.outcome = Some(what);
+                    run.error.clone_from(&event.error);
+                    if let Some(took) = event.took {
+                        let took = Millis::from_duration(took).unwrap_or(Millis::ZERO);
+                        run.started_at = Some(event.at.saturating_sub(took));
+                    }
+                }
+                // The lease of its last run has ended, which is why it failed.
+                (Happening::Failed, None) => {
+                    if let Some(run) = runs.last_mut().filter(|run| run.outcome == Some(Happening::LeaseEnded)) {
+                        run.error.clone_from(&event.error);
+                    }
+                }
+                _ => {}
+            }
+        }
+        runs
+    }
+}
+
+impl Queue {
+    /// Keeps a history of this queue: what happened to its last jobs, about so many, and for how long at the most (default 1,000 jobs and
+    /// 24 h; at most 1,000,000 jobs). No jobs: none is kept any more, and what was kept goes.
+    ///
+    /// An event takes 20 to 70 bytes on the server, a job has three to five, and its calls take a tenth longer; a queue without a history
+    /// pays nothing. [`Queue::trace`] reads it. Each part of a partitioned queue keeps its share. Errors: `InvalidArgument`.
+    ///
+    /// ```no_run
+    /// # async fn doc(orders: duly::Queue) -> Result<(), duly::Error> {
+    /// orders.keep_history(duly::DEFAULT_HISTORY_JOBS, duly::DEFAULT_HISTORY_AGE).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn keep_history(&self, jobs: u64, age: Duration) -> Result<(), Error> {
+        let about = self.during("keep_history");
+        let age = Millis::from_duration(age).map_err(&about)?;
+        if jobs > MAX_JOBS {
+            return Err(about(Error::invalid(format!("a history is of at most {MAX_JOBS} jobs"))));
+        }
+        if jobs > 0 && age == Millis::ZERO {
+            return Err(about(Error::invalid(
+                "a history keeps events for a millisecond at least; no jobs switch it off",
+            )));
+        }
+        let share = jobs.div_ceil(self.each_part().len() as u64);
+        for (number, part) in self.each_part().iter().enumerate() {
+            let keep = KeepHistory { history_events: share * EVENTS_A_JOB, history_age_ms: age.get() };
+            let ended = part.run(keep.with([])).await;
+            ended.map_err(|error| self.behind_parts(number, error))?;
+        }
+        Ok(())
+    }
+
+    /// How much the history keeps; nothing if there is none. Of a partitioned queue that of all parts together, as the first part has its
+    /// share.
+    #[doc(hidden)] // for the command
+    pub async fn history(&self) -> Result<Option<HistoryBounds>, Error> {
+        let (first, others) = self.first_and_others();
+        let reply = first.run(TraceScript { job_id: String::new(), start: 0 }.with([]).during("trace")).await?;
+        Ok(bounds(&reply.kept).map(|bounds| HistoryBounds { jobs: bounds.jobs * (others.len() as u64 + 1), ..bounds }))
+    }
+
+    /// The life of a job: when and by whom it was pushed, each of its runs with its worker, and what became of it; also
+    /// of one that is gone, as long as the history keeps it ([`Queue::keep_history`]). Without a history what the stored job tells. `None` if
+    /// nothing is known of it.
+    pub async fn trace(&self, id: &str) -> Result<Option<Trace>, Error> {
+        name::check_id(id).map_err(self.during("trace"))?;
+        let mut known: Option<Trace> = None;
+        for part in self.parts_by_id(id) {
+            let trace = part.trace(id).await?;
+            // Its id may have been in another part before: then the job itself counts.
+            let is_better = !trace.events.is_empty() && known.as_ref().is_none_or(|known| known.job.is_none());
+            if is_better && (known.is_none() || trace.job.is_some()) {
+                known = Some(trace);
+            }
+            if known.as_ref().is_some_and(|known| known.job.is_some()) {
+                break;
+            }
+        }
+        Ok(known)
+    }
+}
+
+impl Part {
+    async fn trace(&self, id: &str) -> Result<Trace, Error> {
+        let about = |error: Error| error.during("trace");
+        // Before its history: what happens meanwhile is in that.
+        let found = self.find(crate::script::By::Id, id).await.map_err(about)?;
+        let (mut events, mut start, mut is_kept) = (Vec::new(), Some(0), false);
+        while let Some(number) = start {
+            let reply = self.run(TraceScript { job_id: id.to_owned(), start: number }.with([])).await?;
+            is_kept = !reply.kept.is_empty();
+            events.extend(reply.events.iter().filter_map(read));
+            start = reply.next;
+        }
+        if events.is_empty()
+            && let Some(found) = &found
+        {
+            events = told_by(&found.job, found.token);
+        }
+        Ok(Trace { id: id.to_owned(), job: found.map(|found| found.job), is_kept, events })
+    }
+}
+
+fn bounds(kept: &str) -> Option<HistoryBounds> {
+    let (events, age_ms) = kept.split_once(';')?;
+    let age = Duration::from_millis(age_ms.parse().ok()?);
+    Some(HistoryBounds { jobs: events.parse::<u64>().ok()?.div_ceil(EVENTS_A_JOB), age })
+}
+
+/// An event as the server keeps it: the ms, who made the call, and `<letter>⇥<id>⇥<what else>`. Nothing of one that a later version
+/// noted and ours does not know.
+fn read([at, origin, line]: &[String; 3]) -> Option<TraceEvent> {
+    let mut columns = line.splitn(3, '\t');
+    let what = Happening::read(columns.next()?)?;
+    let detail = columns.nth(1).unwrap_or_default();
+    let mut words = origin.splitn(3, ' ');
+    let mut event = TraceEvent {
+        at: Millis::new(at.parse().ok()?),
+        what,
+        language: words.next().unwrap_or_default().to_owned(),
+        pid: words.next().and_then(|pid| pid.parse().ok()).unwrap_or_default(),
+        host: words.next().unwrap_or_default().to_owned(),
+        due: None,
+        token: None,
+        attempt: None,
+        took: None,
+        error: None,
+        detail: None,
+    };
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let due = |text: &str| text.parse().ok().map(Millis::new);
+    let (first, behind) = detail.split_once(';').unwrap_or((detail, ""));
+    match what {
+        Happening::Pushed => (event.due, event.detail) = (due(first), text(behind)),
+        Happening::Reserved => {
+            event.token = first.parse().ok();
+            event.attempt = Some(behind.parse::<u32>().unwrap_or(0).saturating_add(1));
+        }
+        Happening::Done => event.took = first.parse().ok().map(Duration::from_millis),
+        Happening::Retried | Happening::Released | Happening::GivenBack | Happening::Failed => {
+            event.took = first.parse().ok().map(Duration::from_millis);
+            let (at, error) = behind.split_once(';').unwrap_or((behind, ""));
+            (event.due, event.error) = (due(at), text(error));
+        }
+        Happening::Rescheduled => event.due = due(first),
+        _ => event.detail = text(detail),
+    }
+    Some(event)
+}
+
+/// What a stored job tells of its life where there is no history.
+fn told_by(job: &JobView, token: Option<u64>) -> Vec<TraceEvent> {
+    let event = |what, at| TraceEvent {
+        at,
+        what,
+        language: String::new(),
+        pid: 0,
+        host: String::new(),
+        due: None,
+        token: None,
+        attempt: None,
+        took: None,
+        error: None,
+        detail: None,
+    };
+    let envelope = &job.envelope;
+    let pushed_at = Millis::new(envelope.time.saturating_mul(1_000));
+    let due = if job.state == State::Delayed { job.at } else { None };
+    let mut events = vec![TraceEvent { due, ..event(Happening::Pushed, pushed_at) }];
+    let failures = envelope.attempts;
+    let error = (!envelope.error.is_empty()).then(|| envelope.error.clone());
+    match (job.state, token, job.at) {
+        (State::Reserved, Some(token), _) => events.push(TraceEvent {
+            token: Some(token),
+            attempt: Some(failures.saturating_add(1)),
+            ..event(Happening::Reserved, Millis::new(token / TOKENS_A_MS))
+        }),
+        (State::Failed, _, Some(at)) => events.push(TraceEvent { error, ..event(Happening::Failed, at) }),
+        _ => {}
+    }
+    events
+}

@@ -1,0 +1,388 @@
+//! The history of a queue: what happened to its last jobs, also to those that are gone.
+
+use std::time::Duration;
+
+use crate::support::{Server, eventually, verbs::at_once};
+use duly::worker::{Failure, Job, Worker};
+use duly::{
+    Client, DEFAULT_HISTORY_AGE, ErrorKind, Happening, Limits, Millis, NewJob, OnDuplicate, Outcome, Overlap, Queue,
+    ReserveOptions, Schedule, State, Trace, When,
+};
+use tokio::sync::oneshot;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn job(id: &str) -> NewJob {
+    NewJob::new(&1).unwrap().id(id)
+}
+
+async fn trace(queue: &Queue, id: &str) -> Trace {
+    queue.trace(id).await.unwrap().unwrap_or_else(|| panic!("nothing is known of {id}"))
+}
+
+async fn happenings(queue: &Queue, id: &str) -> Vec<&'static str> {
+    trace(queue, id).await.events.iter().map(|event| event.what.as_str()).collect()
+}
+
+async fn take(queue: &Queue) -> duly::Job {
+    queue.reserve(&ReserveOptions::new()).await.unwrap().pop().expect("a ready job")
+}
+
+/// A client whose clock a test moves, and a queue of it that keeps a history.
+async fn at_a_still_clock(server: &Server) -> (Client, Queue) {
+    let client = server.builder().manual_clock().build().unwrap();
+    let queue = client.queue("q").unwrap();
+    queue.set_clock(Millis::new(1_800_000_000_000)).await.unwrap();
+    queue.keep_history(1_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    (client, queue)
+}
+
+#[tokio::test]
+async fn without_a_history_a_trace_tells_what_the_stored_job_does_and_nothing_is_noted() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    assert_eq!(queue.history().await.unwrap(), None);
+    assert!(queue.trace("a").await.unwrap().is_none());
+    queue.push(job("a").delay(SECOND * 60)).await.unwrap();
+    let known = trace(&queue, "a").await;
+    assert!(!known.is_kept && known.job.is_some());
+    let [pushed] = &known.events[..] else { panic!("{:?}", known.events) };
+    assert_eq!((pushed.what, pushed.due), (Happening::Pushed, known.job.unwrap().at));
+    queue.reschedule("a", When::Now).await.unwrap();
+    let held = take(&queue).await;
+    let runs = trace(&queue, "a").await.runs();
+    assert_eq!((runs.len(), runs[0].token, runs[0].attempt), (1, held.token(), 1));
+    let now = queue.find("a").await.unwrap().unwrap().now;
+    assert!(now.saturating_sub(runs[0].reserved_at) < Millis::from_secs(60), "the token says when");
+    held.settle(Outcome::FailNow, "ValueError: no").await.unwrap();
+    let last = trace(&queue, "a").await.events.pop().unwrap();
+    assert_eq!((last.what, last.error.as_deref()), (Happening::Failed, Some("ValueError: no")));
+    queue.purge(State::Failed).await.unwrap();
+    assert!(queue.trace("a").await.unwrap().is_none());
+    assert_eq!(server.redis_cli(&["exists", "duly:{q}:history"]).trim(), "0");
+    assert_eq!(server.redis_cli(&["hexists", "duly:{q}:meta", "limits"]).trim(), "0");
+}
+
+#[tokio::test]
+async fn the_life_of_a_job_is_known_when_it_is_gone() {
+    let server = Server::start();
+    let (client, queue) = at_a_still_clock(&server).await;
+    assert_eq!(queue.history().await.unwrap().map(|kept| (kept.jobs, kept.age)), Some((1_000, DEFAULT_HISTORY_AGE)));
+    queue.push(job("a").delay(SECOND).retry(at_once())).await.unwrap();
+    queue.set_clock(Millis::new(1_800_000_002_000)).await.unwrap();
+    let held = take(&queue).await;
+    let first = held.token();
+    held.settle(Outcome::FAILURE, "ValueError: \tno\nat line 2").await.unwrap();
+    queue.set_clock(Millis::new(1_800_000_003_000)).await.unwrap();
+    let held = take(&queue).await;
+    assert_eq!(trace(&queue, "a").await.runs()[1].outcome, None);
+    assert!(trace(&queue, "a").await.job.is_some());
+    queue.set_clock(Millis::new(1_800_000_003_500)).await.unwrap();
+    held.ack().await.unwrap();
+
+    // Another client reads the same.
+    let other = server.builder().manual_clock().build().unwrap().queue("q").unwrap();
+    let known = trace(&other, "a").await;
+    assert!(known.is_kept && known.job.is_none());
+    let words: Vec<_> = known.events.iter().map(|event| (event.what.as_str(), event.at.get() % 100_000)).collect();
+    let expected = [
+        ("pushed", 0),
+        ("promoted", 2_000),
+        ("reserved", 2_000),
+        ("retried", 2_000),
+        ("reserved", 3_000),
+        ("done", 3_500),
+    ];
+    assert_eq!(words, expected);
+    assert_eq!(known.events[0].due, Some(Millis::new(1_800_000_001_000)));
+    for event in &known.events {
+        assert_eq!((event.language.as_str(), event.pid), ("rust", std::process::id()));
+        assert!(!event.host.is_empty());
+    }
+    let runs = known.runs();
+    assert_eq!((runs.len(), runs[0].token, runs[1].token), (2, first, held.token()));
+    assert_eq!((runs[0].attempt, runs[1].attempt), (1, 2));
+    assert_eq!((runs[0].outcome, runs[1].outcome), (Some(Happening::Retried), Some(Happening::Done)));
+    assert_eq!(runs[0].error.as_deref(), Some("ValueError:  no at line 2"), "a history has a line an event");
+    assert_eq!((runs[0].error_class(), runs[1].error_class()), (Some("ValueError"), None));
+    let moments = [runs[1].reserved_at, runs[1].started_at.unwrap(), runs[1].ended_at.unwrap()];
+    assert_eq!(moments.map(|at| at.get() % 100_000), [3_000, 3_000, 3_500], "by hand: it starts at once");
+    assert_eq!(client.queue("other").unwrap().history().await.unwrap(), None, "each queue has its own");
+}
+
+#[tokio::test]
+async fn a_workers_runs_are_told_with_how_long_they_took() {
+    let server = Server::start();
+    let client = server.client();
+    let queue = client.queue("q").unwrap();
+    queue.keep_history(100, DEFAULT_HISTORY_AGE).await.unwrap();
+    for id in ["a", "b", "fails"] {
+        queue
+            .push(job(id).name(if id == "fails" { "fail" } else { "wait" }).max_retries(1).retry(at_once()))
+            .await
+            .unwrap();
+    }
+    queue.push(job("unhandled").name("nobody").max_retries(0)).await.unwrap();
+    let worker = Worker::builder(client.clone())
+        .queue("q", 1)
+        .handler("wait", |_job: Job<serde_json::Value>, _context| async move {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            Ok::<(), Failure>(())
+        })
+        .handler(
+            "fail",
+            |_job: Job<serde_json::Value>, _context| async move { Err::<(), Failure>("no such order".into()) },
+        )
+        .build()
+        .unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(async move { worker.run_until(async { drop(stopped.await) }).await });
+    eventually("all have run", async || {
+        let counts = queue.counts().await.unwrap();
+        counts.ready + counts.reserved + counts.delayed == 0
+    })
+    .await;
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+    for id in ["a", "b"] {
+        let runs = trace(&queue, id).await.runs();
+        let [run] = &runs[..] else { panic!("{runs:?}") };
+        assert_eq!(run.outcome, Some(Happening::Done));
+        let (started, ended) = (run.started_at.unwrap(), run.ended_at.unwrap());
+        assert!(ended.saturating_sub(started) >= Millis::new(29), "{run:?}");
+        assert!(started >= run.reserved_at.saturating_sub(Millis::new(2)), "{run:?}");
+    }
+    let runs = trace(&queue, "fails").await.runs();
+    let outcomes: Vec<_> = runs.iter().map(|run| (run.attempt, run.outcome)).collect();
+    assert_eq!(outcomes, [(1, Some(Happening::Retried)), (2, Some(Happening::Failed))], "{runs:?}");
+    assert!(runs.iter().all(|run| run.error.as_deref().is_some_and(|error| error.contains("no such order"))));
+    assert_eq!(trace(&queue, "unhandled").await.events.last().unwrap().what, Happening::Failed);
+}
+
+#[tokio::test]
+async fn a_worker_that_died_shows_in_the_trace() {
+    let server = Server::start();
+    let (_, queue) = at_a_still_clock(&server).await;
+    queue.push(job("a").max_retries(1)).await.unwrap();
+    for second in [0, 60] {
+        take(&queue).await;
+        queue.set_clock(Millis::new(1_800_000_000_000 + (second + 60) * 1_000)).await.unwrap();
+        queue.reclaim().await.unwrap();
+    }
+    let expected = ["pushed", "reserved", "lease_ended", "reserved", "lease_ended", "failed"];
+    assert_eq!(happenings(&queue, "a").await, expected);
+    let runs = trace(&queue, "a").await.runs();
+    assert_eq!(runs.iter().map(|run| run.attempt).collect::<Vec<_>>(), [1, 2]);
+    assert!(runs.iter().all(|run| run.outcome == Some(Happening::LeaseEnded)));
+    assert!(runs[1].error.as_deref().unwrap().starts_with("lease ended"), "{:?}", runs[1]);
+    // The same in a reserve that takes it back.
+    queue.push(job("b")).await.unwrap();
+    take(&queue).await;
+    queue.set_clock(Millis::new(1_800_000_300_000)).await.unwrap();
+    take(&queue).await;
+    assert_eq!(happenings(&queue, "b").await, ["pushed", "reserved", "lease_ended", "reserved"]);
+}
+
+#[tokio::test]
+async fn what_operators_do_is_part_of_it() {
+    let server = Server::start();
+    let (_, queue) = at_a_still_clock(&server).await;
+    queue.push(job("moved").delay(SECOND)).await.unwrap();
+    queue.reschedule("moved", When::After(Millis::from_secs(60))).await.unwrap();
+    queue.reschedule("moved", When::Now).await.unwrap();
+    queue.cancel("moved").await.unwrap();
+    assert_eq!(happenings(&queue, "moved").await, ["pushed", "rescheduled", "rescheduled", "cancelled"]);
+    let events = trace(&queue, "moved").await.events;
+    assert_eq!(events[1].due, Some(Millis::new(1_800_000_060_000)));
+    assert_eq!((events[2].due, events[3].detail.as_deref()), (None, Some("ready")));
+
+    queue.push(job("old").key("k")).await.unwrap();
+    queue.push(job("new").key("k").on_duplicate(OnDuplicate::Replace)).await.unwrap();
+    assert_eq!(happenings(&queue, "old").await, ["pushed", "replaced"]);
+    assert_eq!(trace(&queue, "old").await.events[1].detail.as_deref(), Some("new"));
+    let held = take(&queue).await;
+    held.settle(Outcome::Release { after: Millis::ZERO, counted: false }, "").await.unwrap();
+    take(&queue).await.settle(Outcome::FailNow, "no").await.unwrap();
+    queue.requeue(&["new".to_owned()]).await.unwrap();
+    queue.purge(State::Ready).await.unwrap();
+    let expected = ["pushed", "reserved", "released", "reserved", "failed", "requeued", "purged"];
+    assert_eq!(happenings(&queue, "new").await, expected);
+    assert_eq!(trace(&queue, "new").await.runs().len(), 2);
+
+    // `failed` is bounded, and says whom it let go.
+    queue.keep_failed(1, SECOND * 3_600).await.unwrap();
+    for id in ["first", "second"] {
+        queue.push(job(id)).await.unwrap();
+        take(&queue).await.settle(Outcome::FailNow, "no").await.unwrap();
+    }
+    assert_eq!(happenings(&queue, "first").await, ["pushed", "reserved", "failed", "trimmed"]);
+    queue.push(job("due").delay(SECOND)).await.unwrap();
+    queue.set_clock(Millis::new(1_800_000_002_000)).await.unwrap();
+    assert_eq!(queue.promote().await.unwrap(), 1);
+    assert_eq!(happenings(&queue, "due").await, ["pushed", "promoted"]);
+}
+
+#[tokio::test]
+async fn jobs_of_schedules_and_batches_are_in_it() {
+    let server = Server::start();
+    let client = server.client();
+    let queue = client.queue("q").unwrap();
+    queue.keep_history(10_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    let every = Schedule::every(SECOND, NewJob::new(&1).unwrap()).unwrap().overlap(Overlap::Skip);
+    queue.schedules().put("tick", &every).await.unwrap();
+    let worker = Worker::builder(client.clone())
+        .queue("q", 1)
+        .handler("other", |_job: Job<serde_json::Value>, _context| async move { Ok::<(), Failure>(()) })
+        .build()
+        .unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let running = tokio::spawn(async move { worker.run_until(async { drop(stopped.await) }).await });
+    eventually("it has fired", async || queue.schedules().get("tick").await.unwrap().unwrap().fired > 0).await;
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+    let fires = queue.schedules().get("tick").await.unwrap().unwrap();
+    let events = trace(&queue, &fires.fires[0].job_id).await.events;
+    assert_eq!((events[0].what, events[0].detail.as_deref()), (Happening::Pushed, Some("schedule")));
+
+    // Both kinds of pushes, in one entry a call: more than a page of the trace.
+    queue.push_batch((0..1_000).map(|at| job(&format!("own-{at}"))).collect()).await.unwrap();
+    let made = queue.push_batch((0..1_000).map(|_| NewJob::new(&1).unwrap()).collect()).await.unwrap();
+    for _ in 0..1_100 {
+        queue.push(NewJob::new(&1).unwrap()).await.unwrap();
+    }
+    queue.cancel("own-999").await.unwrap();
+    assert_eq!(happenings(&queue, "own-0").await, ["pushed"]);
+    assert_eq!(happenings(&queue, "own-999").await, ["pushed", "cancelled"], "in pages");
+    assert_eq!(happenings(&queue, made[999].id()).await, ["pushed"]);
+}
+
+#[tokio::test]
+async fn a_history_is_bounded_by_number_and_by_age() {
+    let server = Server::start();
+    let (_, queue) = at_a_still_clock(&server).await;
+    queue.keep_history(100, SECOND * 60).await.unwrap();
+    for round in 0..30 {
+        queue.push_batch((0..100).map(|at| job(&format!("{round}-{at}"))).collect()).await.unwrap();
+        queue.purge(State::Ready).await.unwrap();
+    }
+    // Two hundred events a round, of which five hundred are kept.
+    assert!(queue.trace("26-0").await.unwrap().is_none());
+    assert_eq!(happenings(&queue, "28-0").await, ["pushed", "purged"]);
+    let entries: u64 = server.redis_cli(&["llen", "duly:{q}:history"]).trim().parse().unwrap();
+    assert!(entries <= 12, "{entries} elements, two for each hundred events");
+    queue.set_clock(Millis::new(1_800_000_061_000)).await.unwrap();
+    assert!(queue.trace("29-0").await.unwrap().is_none(), "too old, though it is still there");
+    for _ in 0..2 {
+        queue.push_batch((0..100).map(|_| NewJob::new(&1).unwrap()).collect()).await.unwrap();
+    }
+    queue.purge(State::Ready).await.unwrap();
+    queue.push(job("new")).await.unwrap();
+    let entries: u64 = server.redis_cli(&["llen", "duly:{q}:history"]).trim().parse().unwrap();
+    assert!(entries <= 8, "{entries} elements: the old ones are gone");
+    assert_eq!(happenings(&queue, "new").await, ["pushed"]);
+
+    // Single ones behind large ones, and the other way round.
+    for at in 0..1_200 {
+        queue.push(job(&format!("single-{at}"))).await.unwrap();
+    }
+    queue.purge(State::Ready).await.unwrap();
+    let entries: u64 = server.redis_cli(&["llen", "duly:{q}:history"]).trim().parse().unwrap();
+    assert!(entries <= 6, "{entries} elements hold 1,200 events, more than are kept");
+}
+
+#[tokio::test]
+async fn it_is_switched_on_and_off_while_clients_run() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    let other = server.queue("q");
+    queue.push(job("before")).await.unwrap();
+    take(&queue).await.ack().await.unwrap();
+    other.keep_history(1_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    queue.push(job("a")).await.unwrap();
+    take(&queue).await.ack().await.unwrap();
+    assert_eq!(happenings(&queue, "a").await, ["pushed", "reserved", "done"]);
+    assert!(queue.trace("before").await.unwrap().is_none());
+
+    // Beside limits: either goes, and the other stays.
+    queue.set_limits(&Limits::new().concurrency(1)).await.unwrap();
+    queue.push(job("b")).await.unwrap();
+    queue.push(job("c")).await.unwrap();
+    let held = take(&queue).await;
+    assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty(), "the limit holds");
+    held.ack().await.unwrap();
+    queue.set_limits(&Limits::new()).await.unwrap();
+    take(&queue).await.ack().await.unwrap();
+    assert_eq!(happenings(&queue, "b").await, ["pushed", "reserved", "done"]);
+    assert_eq!(happenings(&queue, "c").await, ["pushed", "reserved", "done"]);
+    queue.set_limits(&Limits::new().concurrency(1)).await.unwrap();
+    other.keep_history(0, DEFAULT_HISTORY_AGE).await.unwrap();
+    assert_eq!(queue.history().await.unwrap(), None);
+    assert!(queue.trace("b").await.unwrap().is_none());
+    assert_eq!(queue.limits().await.unwrap(), Limits::new().concurrency(1));
+    queue.set_limits(&Limits::new()).await.unwrap();
+    queue.push(job("d")).await.unwrap();
+    take(&queue).await.ack().await.unwrap();
+    assert!(queue.trace("d").await.unwrap().is_none());
+    assert_eq!(server.redis_cli(&["exists", "duly:{q}:history"]).trim(), "0");
+    assert_eq!(server.redis_cli(&["hexists", "duly:{q}:meta", "limits"]).trim(), "0", "a plain queue again");
+
+    // Limits of a name that go with their last job.
+    other.keep_history(1_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    let one = duly::NameLimits::new().concurrency(1);
+    queue.set_limits(&Limits::new().name("n", one)).await.unwrap();
+    queue.push(job("e").name("n")).await.unwrap();
+    let held = take(&queue).await;
+    queue.set_limits(&Limits::new()).await.unwrap();
+    held.ack().await.unwrap();
+    queue.reserve(&ReserveOptions::new()).await.unwrap();
+    assert_eq!(server.redis_cli(&["hget", "duly:{q}:meta", "limits"]).trim(), "");
+    queue.push(job("f")).await.unwrap();
+    assert_eq!(happenings(&queue, "f").await, ["pushed"], "the history outlives limits");
+    queue.purge(State::Ready).await.unwrap();
+    queue.delete(0).await.unwrap();
+    assert_eq!(server.redis_cli(&["exists", "duly:{q}:history", "duly:{q}:meta"]).trim(), "0");
+}
+
+#[tokio::test]
+async fn a_queue_in_parts_keeps_a_history_in_each() {
+    let server = Server::start();
+    let client = server.client();
+    let queue = client.partitioned_queue("many", 4).unwrap();
+    queue.keep_history(1_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    assert_eq!(queue.history().await.unwrap().unwrap().jobs, 1_000);
+    for at in 0..20 {
+        queue.push(job(&format!("job-{at}"))).await.unwrap();
+    }
+    while let Some(held) = queue.reserve(&ReserveOptions::new()).await.unwrap().pop() {
+        held.ack().await.unwrap();
+    }
+    for at in 0..20 {
+        assert_eq!(happenings(&queue, &format!("job-{at}")).await, ["pushed", "reserved", "done"]);
+    }
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_refused_and_what_others_wrote_stops_nobody() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    for (jobs, age) in [(1_000_001, SECOND), (1, Duration::ZERO)] {
+        let refused = queue.keep_history(jobs, age).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    }
+    assert_eq!(queue.trace("").await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    queue.keep_history(10, SECOND * 60).await.unwrap();
+    queue.push(job("a")).await.unwrap();
+    server.redis_cli(&["rpush", "duly:{q}:history", "nonsense", "1;x", "9;9;9;\nQ"]);
+    queue.push(job("b")).await.unwrap();
+    assert_eq!(happenings(&queue, "b").await, ["pushed"]);
+    server.redis_cli(&["hset", "duly:{q}:meta", "history", "many"]);
+    queue.push(job("c")).await.unwrap();
+    take(&queue).await.ack().await.unwrap();
+    // Another type: the job goes its way, and nothing is noted.
+    queue.keep_history(10, SECOND * 60).await.unwrap();
+    server.redis_cli(&["del", "duly:{q}:history"]);
+    server.redis_cli(&["set", "duly:{q}:history", "x"]);
+    queue.push(job("d")).await.unwrap();
+    take(&queue).await.ack().await.unwrap();
+    assert_eq!(queue.trace("d").await.unwrap_err().kind(), ErrorKind::Corrupt);
+}
