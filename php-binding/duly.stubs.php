@@ -428,6 +428,7 @@ namespace Duly {
          * @throws Exception\TooLargeException the data is too large. Nothing was sent
          * @throws Exception\DuplicateException another job has this id or key; `getJobId` returns its id
          * @throws Exception\StorageFullException the server has no room. Nothing was stored
+         * @throws Exception\QueueFullException the queue has as many jobs as its limits let it take. Nothing was stored
          * @throws Exception\NotDurableException the job is stored, but not as safely as `durability` asks
          * @throws Exception\TimeoutException no answer came in time; the job may be stored
          * @throws Exception\UnreachableException the server cannot be reached; the job is not stored
@@ -701,11 +702,19 @@ namespace Duly {
          * @param array<string, array{concurrency?: int|null, rate?: array{int, int|float}|null}>|null $names limits of
          *     single job names, at most 100: `['mail.send' => ['concurrency' => 5, 'rate' => [100, 60.0]]]`. They do
          *     not hold back jobs of other names. Default: none
+         * @param ?int $maxLength how many jobs the queue takes, 1 to 1,000,000,000. A push of more throws
+         *     `QueueFullException`, and nothing of its call is stored. Failed jobs do not count. Jobs that come back
+         *     from a worker, are requeued or come over a bridge are never refused; a schedule skips a slot. Default:
+         *     no limit
          *
          * @throws Exception\ExceptionInterface
          */
-        public function setLimits(?int $concurrency = null, ?array $rate = null, ?array $names = null): void
-        {
+        public function setLimits(
+            ?int $concurrency = null,
+            ?array $rate = null,
+            ?array $names = null,
+            ?int $maxLength = null,
+        ): void {
         }
 
         /**
@@ -817,9 +826,10 @@ namespace Duly {
         }
 
         /**
-         * Keeps a history of the queue: what happened to its last jobs, for `trace`. An event takes 20 to 70 bytes
-         * on the server, a job has three to five, and the calls of the queue take a tenth longer. Each part of a
-         * partitioned queue keeps its share. Off until this is called.
+         * Keeps a history of the queue: what happened to its last jobs, for `trace`. An event takes 20 bytes
+         * on the server in a batch, about 60 and the host's name in a call of its own, and a job has three to five. The
+         * server works a tenth longer for batches of a hundred, a quarter for single calls. Each part of a partitioned
+         * queue keeps its share. Off until this is called.
          *
          * @param ?int $jobs of about how many jobs, 0 to 1,000,000; 0 switches the history off, and what was kept goes;
          *                   null: 1,000
@@ -1778,6 +1788,8 @@ namespace Duly {
         public readonly ?array $rate;
         /** @var array<string, array{concurrency?: int, rate?: array{float, float}}> the limits of single job names */
         public readonly array $names;
+        /** How many jobs the queue takes. */
+        public readonly ?int $maxLength;
     }
 
     /** How far a run has come. */
@@ -3157,6 +3169,42 @@ namespace Duly\Exception {
 
     /** The server is out of memory or disk. Transient. */
     class StorageFullException extends \RuntimeException implements ExceptionInterface
+    {
+        public function getKind(): string
+        {
+        }
+
+        public function isTransient(): bool
+        {
+        }
+
+        public function getOperation(): ?string
+        {
+        }
+
+        public function getQueue(): ?string
+        {
+        }
+
+        public function getJobId(): ?string
+        {
+        }
+
+        public function getJobState(): ?string
+        {
+        }
+
+        public function getIndex(): ?int
+        {
+        }
+
+        public function getPushed(): ?\Duly\PushSummary
+        {
+        }
+    }
+
+    /** The queue has as many jobs as its limits let it take. Transient. */
+    class QueueFullException extends \RuntimeException implements ExceptionInterface
     {
         public function getKind(): string
         {

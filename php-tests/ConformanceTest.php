@@ -151,7 +151,7 @@ final class ConformanceTest extends TestCase
             },
             $verb === 'set_limits' => function () use ($arguments): void {
                 $names = array_map(get_object_vars(...), get_object_vars($arguments['names'] ?? new \stdClass()));
-                $this->queue->setLimits(...['names' => $names] + $arguments);
+                $this->queue->setLimits(...['names' => $names] + self::camelCase($arguments));
             },
             $verb === 'requeue' => fn (): array => array_column($this->queue->requeue(...$arguments['ids']), 'outcome'),
             $verb === 'queue' => function () use ($arguments): void {

@@ -31,6 +31,7 @@ final class ExceptionsTest extends ServerTestCase
         'ReadOnly' => \RuntimeException::class,
         'Busy' => \RuntimeException::class,
         'StorageFull' => \RuntimeException::class,
+        'QueueFull' => \RuntimeException::class,
         'EvictionPolicy' => \RuntimeException::class,
         'Unsupported' => \RuntimeException::class,
         'NotDurable' => \RuntimeException::class,
@@ -41,7 +42,7 @@ final class ExceptionsTest extends ServerTestCase
         'Interrupted' => \RuntimeException::class,
         'Internal' => \LogicException::class,
     ];
-    private const TRANSIENT = ['Unreachable', 'Timeout', 'ReadOnly', 'Busy', 'StorageFull', 'Protocol'];
+    private const TRANSIENT = ['Unreachable', 'Timeout', 'ReadOnly', 'Busy', 'StorageFull', 'QueueFull', 'Protocol'];
 
     public function testEachKindHasAClassWithTheInterfaceAndAParentOfSpl(): void
     {

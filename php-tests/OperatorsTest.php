@@ -12,6 +12,21 @@ use Duly\State;
 
 final class OperatorsTest extends ServerTestCase
 {
+    public function testAFullQueueRefusesAPush(): void
+    {
+        $this->queue->setLimits(maxLength: 2);
+        self::assertSame(2, $this->queue->limits()->maxLength);
+        $this->queue->push(1);
+        $this->queue->push(2, delay: 60);
+        $full = $this->thrownBy(\Duly\Exception\QueueFullException::class, fn () => $this->queue->push(3));
+        self::assertTrue($full->isTransient());
+        self::assertStringContainsString('nothing was stored', $full->getMessage());
+        $this->queue->reserve()->ack();
+        $this->queue->push(3);
+        $this->queue->setLimits();
+        self::assertNull($this->queue->limits()->maxLength);
+    }
+
     public function testCancelSaysWhatItRemoved(): void
     {
         $id = $this->queue->push(1, key: 'k', delay: 60);

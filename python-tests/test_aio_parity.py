@@ -33,7 +33,7 @@ WITHOUT_A_TWIN = {
     # what verbs give
     *("AuditReport", "Cancelled", "Counts", "Finding", "Found", "JobView", "Limits", "Progress", "PushSummary"),
     *("QueueInfo", "QueuePage", "Requeued", "RunningJob", "WorkerInfo", "Fire", "ScheduleView", "SyncReport"),
-    *("Rates", "RateWindow", "NameRates", "RunCounts", "Spread"),
+    *("Rates", "RateWindow", "NameRates", "RunCounts", "Spread", "Trace", "TraceEvent", "TraceRun"),
     *("Published", "TopicInfo", "Subscription", "SubscriptionMember", "CutOff", "SearchPage"),
 }
 

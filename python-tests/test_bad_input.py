@@ -58,6 +58,7 @@ NUMBERS: dict[str, tuple[Call, str]] = {
     "retries": (lambda _client, queue: queue.push(1, max_retries=2**70), "max_retries must be a whole number"),
     "kept": (lambda _client, queue: queue.keep_failed(-1, 10), "max must be a whole number from 0 to "),
     "names": (lambda _client, queue: queue.set_limits(names={"mail": 5}), "names is a dict such as"),
+    "length": (lambda _client, queue: queue.set_limits(max_length=0), "max_length must be"),
     "name of a limit": (lambda _client, queue: queue.set_limits(names={5: {}}), "names is a dict such as"),
     "kind of limit": (lambda _client, queue: queue.set_limits(names={"a": {"most": 1}}), "names is a dict such as"),
     "limit of a name": (

@@ -253,7 +253,7 @@ def shown(value: Any) -> Any:
             name: {word: list(limit) if isinstance(limit, tuple) else limit for word, limit in limits.items()}
             for name, limits in value.names.items()
         }
-        return {"concurrency": value.concurrency, "rate": rate, "names": of_names}
+        return {"concurrency": value.concurrency, "rate": rate, "names": of_names, "max_length": value.max_length}
     return value
 
 

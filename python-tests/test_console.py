@@ -432,7 +432,24 @@ def test_queues_are_paused_limited_and_audited(
     duly_command("limits", "orders", "--name", "mail.send", "--rate", "100/.5s")
     assert "100 in 0.5 s" in duly_command("limits", "orders")[1]
     duly_command("limits", "orders", "--name", "mail.send", "--rate", "none", "--concurrency", "none")
-    assert json.loads(duly_command("limits", "orders", "--json")[1]) == [{"name": None, "concurrency": 5, "rate": None}]
+    (limits,) = json.loads(duly_command("limits", "orders", "--json")[1])
+    assert limits == {"name": None, "concurrency": 5, "rate": None, "max_length": None}
+    assert duly_command("limits", "orders", "--max-length", "3")[1].endswith("the queue takes 3 jobs at the most\n")
+    # Each changes what it names.
+    duly_command("limits", "orders", "--concurrency", "7")
+    (limits,) = json.loads(duly_command("limits", "orders", "--json")[1])
+    assert (limits["concurrency"], limits["max_length"]) == (7, 3)
+    assert duly_command("push", "orders", "1")[0] == 0
+    assert duly_command("push", "orders", "1")[0] == 0
+    status, out, err = duly_command("push", "orders", "1")
+    assert (status, out) == (1, "")
+    assert "takes 3 jobs at the most" in err
+    assert duly_command("limits", "orders", "--max-length", "many")[0] == 2
+    assert duly_command("limits", "orders", "--name", "a", "--max-length", "5")[0] == 2
+    duly_command("limits", "orders", "--max-length", "none")
+    assert duly_command("push", "orders", "1")[0] == 0
+    duly_command("purge", "orders", "ready", "--yes")
+    orders.push(1, id="a")
     assert duly_command("workers", "orders")[1] == "no worker serves orders\n"
     assert duly_command("audit", "orders") == (0, "1 jobs were looked at: nothing is broken\n", "")
     server.cli("DEL", f"{prefix}{{orders}}:ready:5")

@@ -145,7 +145,7 @@ def test_the_command_switches_it_and_shows_a_life(duly_command: Command, client:
     assert duly_command("history", "orders") == (0, said, "")
     status, out, _ = duly_command("trace", "orders", "order-41")
     assert (status, out.splitlines()[1].split()[2]) == (0, "pushed")
-    assert "it is ready now, after no run" in out
+    assert "it is ready now, and has failed 0 times" in out
     assert "the queue keeps no history" in out
     status, out, err = duly_command("trace", "orders", "order-42")
     assert (status, out) == (1, "")
@@ -203,3 +203,20 @@ def test_the_page_of_a_job_shows_what_happened_also_when_it_is_gone(web: Web, or
     chinese = web.ask("GET", "/job?queue=orders&id=old", headers={"Accept-Language": "zh"})
     assert "已取消" in chinese.text
     assert web.get("/job?queue=orders&id=never").status == 404
+
+
+def test_the_page_switches_a_history_on_and_finds_jobs_that_are_gone(web: Web, orders: duly.Queue) -> None:
+    orders.push(1, id="order-41")
+    page = "/queue?queue=orders&parts=0"
+    assert "is not kept" in web.get(page).text
+    assert web.act(page, "keep-history") == "What happens to the jobs of this queue is kept from now on."
+    text = web.get(page).text
+    assert "about 1,000 jobs" in text
+    assert "Keep a history" not in text
+    orders.push(1, id="order-42")
+    orders.cancel(id="order-41")
+    orders.cancel(id="order-42")
+    text = web.get("/search?q=order-42").text
+    assert "gone" in text
+    assert 'href="/job?queue=orders&amp;parts=0&amp;id=order-42"' in text or "id=order-42" in text
+    assert "No job has this id" in web.get("/search?q=order-43").text

@@ -138,8 +138,13 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
     assert web.act(of_name, "limits", concurrency="5", rate="5/600").startswith("The limits were these before")
     assert web.act(of_name, "limits", concurrency="none", rate=" ") == changed
     assert queue.limits().names == {}
-    assert web.act(whole, "limits") == changed
+    assert web.act(whole, "limits", max_length="500") == changed
+    assert queue.limits().max_length == 500
     assert limits_of(queue) == (None, None)
+    assert "takes 500 jobs at the most" in web.ask("GET", page).text
+    assert 'name="max_length" value="500"' in web.ask("GET", whole).text
+    assert web.act(whole, "limits") == changed
+    assert queue.limits().max_length is None
     _, err = web.end()
     assert "limits queue=orders parts=0 concurrency=20 rate=none: done" in err
     assert "limits queue=orders parts=0 name= mail.send  concurrency=none rate=100/1s: done" in err
@@ -157,6 +162,8 @@ def test_wrong_limits_are_refused(web: Web, client: duly.Client) -> None:
         ({"concurrency": "0"}, "use pause to stop a queue"),
         ({"concurrency": "1000001"}, "1 to 1000000 jobs"),
         ({"rate": "0/1s"}, "rate"),
+        ({"max_length": "many"}, "Most jobs: it is a number of jobs, or none."),
+        ({"max_length": "0"}, "the length of a queue is 1 to"),
     ]:
         # What did nothing may be sent again.
         answer = web.post(form.action, {**form.fields, **fields})

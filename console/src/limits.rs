@@ -17,7 +17,8 @@ examples:
   duly limits orders
   duly limits orders --concurrency 20
   duly limits orders --name mail.send --rate 100/1s
-  duly limits orders --name mail.send --rate none")]
+  duly limits orders --name mail.send --rate none
+  duly limits orders --max-length 100000")]
 pub(crate) struct Limits {
     #[command(flatten)]
     one: One,
@@ -30,6 +31,9 @@ pub(crate) struct Limits {
     /// How many jobs start in a time, such as 100/1s; or `none`
     #[arg(long, value_parser = rate)]
     rate: Option<Limit<Rate>>,
+    /// How many jobs the queue takes, failed ones not counted: more are refused; or `none`
+    #[arg(long, value_parser = length, conflicts_with = "name")]
+    max_length: Option<Limit<u64>>,
     #[command(flatten)]
     shown: Shown,
 }
@@ -42,7 +46,7 @@ pub(crate) enum Limit<T> {
 }
 
 impl<T: Copy> Limit<T> {
-    fn set(change: Option<Self>, limit: &mut Option<T>) {
+    pub(crate) fn set(change: Option<Self>, limit: &mut Option<T>) {
         match change {
             None => {}
             Some(Self::None) => *limit = None,
@@ -52,6 +56,13 @@ impl<T: Copy> Limit<T> {
 }
 
 pub(crate) fn concurrency(text: &str) -> Result<Limit<u32>, String> {
+    match text {
+        "none" => Ok(Limit::None),
+        _ => text.parse().map(Limit::Is).map_err(|_| "it is a number of jobs, or none".to_owned()),
+    }
+}
+
+pub(crate) fn length(text: &str) -> Result<Limit<u64>, String> {
     match text {
         "none" => Ok(Limit::None),
         _ => text.parse().map(Limit::Is).map_err(|_| "it is a number of jobs, or none".to_owned()),
@@ -108,7 +119,8 @@ impl Limits {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let queue = self.one.open(&output).await?;
         let mut limits = queue.limits().await?;
-        if self.concurrency.is_some() || self.rate.is_some() {
+        if self.concurrency.is_some() || self.rate.is_some() || self.max_length.is_some() {
+            Limit::set(self.max_length, &mut limits.max_length);
             change(&mut limits, self.name.as_deref(), self.concurrency, self.rate);
             queue.set_limits(&limits).await?;
         }
@@ -116,9 +128,14 @@ impl Limits {
         let of_names = limits.names.iter().map(|(name, limit)| (Some(name), limit.concurrency, limit.rate));
         let all = std::iter::once(of_queue).chain(of_names);
         if self.shown.json {
+            let max_length = limits.max_length;
             let value = |(name, concurrency, rate): (Option<&String>, Option<u32>, Option<Rate>)| {
                 let rate = rate.map(|rate| json!({"jobs": rate.jobs, "per": rate.per.as_secs_f64()}));
-                json!({"name": name, "concurrency": concurrency, "rate": rate})
+                let mut value = json!({"name": name, "concurrency": concurrency, "rate": rate});
+                if name.is_none() {
+                    value["max_length"] = json!(max_length);
+                }
+                value
             };
             output.json(&all.map(value).collect::<Vec<_>>())?;
             return Ok(DONE);
@@ -129,6 +146,9 @@ impl Limits {
             vec![name, or_dash(concurrency.map(|most| most.to_string())), or_dash(rate)]
         };
         output.table(&["NAME", " CONCURRENCY", " RATE"], all.map(row).collect());
+        if let Some(most) = limits.max_length {
+            output.line(&format!("the queue takes {most} jobs at the most"));
+        }
         Ok(DONE)
     }
 }

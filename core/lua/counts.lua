@@ -6,7 +6,8 @@
 -- Cost:    O(levels), and O(levels) a name with a limit. At the head of a ready list it passes by 5,000 entries that no longer count;
 --          if no other is there, the first that counts of ten, at equal distances up to the last one, stands for the oldest.
 --- include: call/clock
-local paused, format, stale_entries, limits = unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits'))
+local paused, format, stale_entries, limits, max_length =
+  unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits', 'max_length'))
 -- with `-` for `redis.call('ZCARD', parked) -`: held back jobs are not counted
 local waiting = redis.call('ZCARD', parked) - (tonumber(stale_entries or 0) or 0)
 local some_stale = (tonumber(stale_entries or 0) or 0) > 0
@@ -69,5 +70,5 @@ local totals = redis.pcall('HGETALL', stats)
 return {
   string.format('%.0f', now), redis.call('ZCARD', delayed), waiting, redis.call('ZCARD', reserved),
   redis.call('ZCARD', failed), next_due or '-1', next_end or '-1', paused or '0', format or '0', by_level, oldest,
-  totals.err and {} or totals, limits or '', used,
+  totals.err and {} or totals, (limits or '') .. (max_length and '\nmax_length;' .. max_length or ''), used,
 }

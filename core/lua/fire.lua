@@ -29,7 +29,7 @@ end
 local lines, awaited = {}, {}
 local stored, some_large = 0, false
 --- if limited
---- include: history/events
+--- include: history/events, push/fits
 local is_freed = false
 --- end
 -- ARGV from first_item: (name, how its state begins, its new state, when it fires next in ms or `+inf`, overlap, how many slots) each,
@@ -55,7 +55,15 @@ while at <= #ARGV do
       -- without `or holder == id`: a slot that comes again cancels its own job
       if holder and (ARGV[at + 4] ~= 'replace' or holder == id) then
         line = 'skipped'
+      --- if limited
+      -- without 2 lines: schedules fill a queue beyond its length
+      elseif not holder and room_left and room_left < 1 then
+        line = 'skipped'
+      --- end
       else
+        --- if limited
+        if room_left and not holder then room_left = room_left - 1 end
+        --- end
         if holder then
           -- A removal first, and a server without memory would let all of this call in: this changes nothing, but is refused there.
           -- without: a full server takes the jobs of schedules that replace

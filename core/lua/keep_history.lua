@@ -19,6 +19,6 @@ else
   redis.call('UNLINK', history)
   redis.call('HDEL', meta, 'history')
   -- without: a queue without options is slower than it need be for ever
-  if noted_limits == '' then redis.call('HDEL', meta, 'limits') end
+  if noted_limits == '' and not noted_max_length then redis.call('HDEL', meta, 'limits') end
 end
 return answer('ok')

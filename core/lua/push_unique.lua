@@ -1,7 +1,7 @@
 -- Stores new jobs whose ids are the user's or that have keys: what holds the id or the key already decides.
 -- Moves:   nothing -> delayed | ready; with `replace` also the job that has the id or key -> gone. Of jobs that are stored under an id
 --          that was given, results of earlier jobs of that id -> gone.
--- Replies: one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, and then a line `awaited <id>` for each that
+-- Replies: `queue_full <length>` if not all that are new fit, and none is stored; or one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, and then a line `awaited <id>` for each that
 --          was replaced and for whose result somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
 --- include: call/once
@@ -27,6 +27,22 @@ local lines, awaited, earlier_results = {}, {}, {}
 local stored = 0
 local some_ready, earliest, some_large = false, nil, false
 --- if limited
+--- include: push/fits
+if room_left and (#ARGV - first_item + 1) / 4 > room_left then
+  -- Those that are new, or take the place of a failed one.
+  local new = 0
+  for i = first_item, #ARGV, 4 do
+    local _, _, key = routing(ARGV[i + 1])
+    local holder = holder_of(ARGV[i], key)
+    -- with `not holder` for `not holder or if_duplicate == 'replace' and redis.call('ZSCORE', failed, holder)`: jobs that replace failed ones outgrow the length
+    if not holder or if_duplicate == 'replace' and redis.call('ZSCORE', failed, holder) then new = new + 1 end
+  end
+  -- without 4 lines: a queue grows beyond its length
+  if new > room_left then
+    --- include: call/allow_growing
+    return answer('queue_full ' .. noted_max_length)
+  end
+end
 --- include: history/events
 local is_freed = false
 --- end

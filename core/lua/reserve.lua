@@ -1,7 +1,7 @@
 -- Settles the outcomes handed along, reclaims ended leases unless they are spared, promotes due jobs, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
---          came back, ids, ...} (2 if it has none, but a history) with status `jobs`, `none`, `unfinished` or `paused`; where there are no ids, the records are ids of jobs
+--          came back, ids, ...} (2 if it has none, but another option) with status `jobs`, `none`, `unfinished` or `paused`; where there are no ids, the records are ids of jobs
 --          that failed for whose results somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`, `again`, `full`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
 --          and where more than one level is in use 1,000; 1,100 entries that no longer count and 10 * want + 100 that are read.
@@ -39,7 +39,7 @@ local reclaim_cap, expired = '100'
 --- if plain
 local reply = { 'jobs', '', '', -1, 0, 0 }
 --- else
-local reply = { 'jobs', '', '', -1, 0, limits and 1 or noted_history and 2 or 0 }
+local reply = { 'jobs', '', '', -1, 0, limits and 1 or (noted_history or noted_max_length) and 2 or 0 }
 --- end
 -- with `do`: the first look after an outage charges the jobs of workers that live
 if not spares then

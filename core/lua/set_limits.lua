@@ -1,4 +1,4 @@
--- Sets the limits of a queue and of job names, or takes away those that are not said.
+-- Sets the limits of a queue and of job names, or takes away those that are not said. `max_length`: how many jobs the queue takes, or ''.
 -- Moves:   nothing; the next reserve keeps to them.
 -- Replies: `ok`; `busy`: so many limits of names were taken away while their jobs run that there is no number left, and nothing
 --          was changed; or `superseded`, `forgotten`, `format <n>`, `levels <list>`. Numbered, or a late copy would undo what was said after it.
@@ -24,6 +24,15 @@ if limits or first_item < #ARGV then
   if not live then return answer('busy') end
 end
 --- include: call/first_use
+if max_length ~= '' then redis.call('HSET', meta, 'max_length', max_length) else redis.call('HDEL', meta, 'max_length') end
+noted_max_length = max_length ~= '' and max_length
+if not live then
+  -- Nothing but the length, or not even that any more.
+  -- without: the plain text of a push is executed, and looks at no length
+  if noted_max_length then redis.call('HSET', meta, 'limits', '') end
+  -- without: a queue without options is slower than it need be for ever
+  if noted_limits == '' and not noted_max_length and not noted_history then redis.call('HDEL', meta, 'limits') end
+end
 if live then
   write_limits(live[1])
   -- without: a rate of a name that was taken away counts starts when it comes again

@@ -260,7 +260,10 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
         }
         Command::Limit { of_queue, names, .. } => {
             let of_queue = of_queue.iter().map(|limit| ("", limit.text()));
-            call!(SetLimits {}.with(of_queue.chain(names.iter().map(|(name, limit)| (name.as_str(), limit.text())))))
+            call!(
+                SetLimits { max_length: None }
+                    .with(of_queue.chain(names.iter().map(|(name, limit)| (name.as_str(), limit.text()))))
+            )
         }
         Command::Counts => call!(Counts {}.with([])),
         Command::Peek { state, offset, limit } => {

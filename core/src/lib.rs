@@ -117,9 +117,9 @@ pub use operate::Extent;
 pub use operate::{
     AuditOptions, AuditReport, Cancelled, Counts, DEFAULT_HISTORY_AGE, DEFAULT_HISTORY_JOBS, DEFAULT_RATES_WITHIN,
     FailureGroup, FailureGroups, Filter, Finding, Found, Happening, HistoryBounds, Invariant, JobView, Limits,
-    MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LIMITED_NAMES, MAX_QUEUES, Matching, NameLimits, NameRates, QueueInfo,
-    QueuePage, RateWindow, Rates, Requeued, RunCounts, RunningJob, SearchPage, ServerView, Spread, Trace, TraceEvent,
-    TraceRun, WorkerInfo,
+    MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LENGTH, MAX_LIMITED_NAMES, MAX_QUEUES, Matching, NameLimits, NameRates,
+    QueueInfo, QueuePage, RateWindow, Rates, Requeued, RunCounts, RunningJob, SearchPage, ServerView, Spread, Trace,
+    TraceEvent, TraceRun, WorkerInfo,
 };
 #[doc(hidden)]
 pub use process::runtime;

@@ -22,7 +22,7 @@ pub use history::{DEFAULT_HISTORY_AGE, DEFAULT_HISTORY_JOBS, Happening, HistoryB
 pub use inspect::{Counts, Found, JobView};
 #[cfg(any(test, fuzzing))]
 pub(crate) use limits::held_back;
-pub use limits::{Limits, MAX_CONCURRENCY, MAX_LIMITED_NAMES, NameLimits};
+pub use limits::{Limits, MAX_CONCURRENCY, MAX_LENGTH, MAX_LIMITED_NAMES, NameLimits};
 pub use matching::Matching;
 pub use queues::{MAX_QUEUES, QueueInfo, QueuePage};
 pub use rates::{DEFAULT_RATES_WITHIN, NameRates, RateWindow, Rates, RunCounts, Spread};

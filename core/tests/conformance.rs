@@ -154,6 +154,7 @@ enum Verb {
         concurrency: Option<u32>,
         rate: Option<(u32, f64)>,
         names: Option<BTreeMap<String, NameArguments>>,
+        max_length: Option<u64>,
     },
     Limits {},
     Counts {},
@@ -605,8 +606,9 @@ impl Run {
                 queue.keep_history(jobs, age).await.map(|()| Value::Null)?
             }
             Verb::Trace { id } => queue.trace(&id).await?.map_or(Value::Null, |known| trace(&known)),
-            Verb::SetLimits { concurrency, rate, names } => {
-                let limits = new_limits(concurrency, rate, names.unwrap_or_default())?;
+            Verb::SetLimits { concurrency, rate, names, max_length } => {
+                let mut limits = new_limits(concurrency, rate, names.unwrap_or_default())?;
+                limits.max_length = max_length;
                 queue.set_limits(&limits).await.map(|()| Value::Null)?
             }
             Verb::Limits {} => limits(&queue).await?,
@@ -877,7 +879,7 @@ async fn limits(queue: &Queue) -> Result<Value, Error> {
     };
     let names: serde_json::Map<_, _> =
         limits.names.iter().map(|(name, limits)| (name.clone(), json!(of(limits)))).collect();
-    Ok(json!({ "concurrency": limits.concurrency, "rate": rate, "names": names }))
+    Ok(json!({ "concurrency": limits.concurrency, "rate": rate, "names": names, "max_length": limits.max_length }))
 }
 
 async fn counts(queue: &Queue) -> Result<Value, Error> {

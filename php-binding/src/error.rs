@@ -92,6 +92,7 @@ const CLASSES: &[(ErrorKind, &str, Parent)] = &[
     (ErrorKind::ReadOnly, "ReadOnly", RUNTIME),
     (ErrorKind::Busy, "Busy", RUNTIME),
     (ErrorKind::StorageFull, "StorageFull", RUNTIME),
+    (ErrorKind::QueueFull, "QueueFull", RUNTIME),
     (ErrorKind::EvictionPolicy, "EvictionPolicy", RUNTIME),
     (ErrorKind::Unsupported, "Unsupported", RUNTIME),
     (ErrorKind::NotDurable, "NotDurable", RUNTIME),

@@ -1,4 +1,4 @@
-//! `Duly\Limits`: how much of a queue may run at once and start in a time.
+//! `Duly\Limits`: how much of a queue may run at once and start in a time, and how many jobs it takes.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use ext_php_rs::types::{ZendHashTable, Zval};
 
 use crate::convert::{millis, values, whole};
 use crate::error::Fault;
-use crate::record::record;
+use crate::record::{record, signed};
 
 record! {
     /// The limits of a queue.
@@ -22,6 +22,8 @@ record! {
         rate: Option<Vec<f64>>,
         /// The limits of single job names.
         names: BTreeMap<String, BTreeMap<String, NameLimit>>,
+        /// How many jobs the queue takes.
+        max_length: Option<i64>,
     }
 }
 
@@ -57,7 +59,7 @@ impl From<duly::Limits> for Limits {
             most.into_iter().chain(rate).collect()
         };
         let names = limits.names.into_iter().map(|(name, limits)| (name, of(limits))).collect();
-        Self { concurrency: limits.concurrency.map(i64::from), rate, names }
+        Self { concurrency: limits.concurrency.map(i64::from), rate, names, max_length: limits.max_length.map(signed) }
     }
 }
 
@@ -66,11 +68,14 @@ pub fn limits_of(
     concurrency: Option<i64>,
     rate: Option<&ZendHashTable>,
     names: Option<&ZendHashTable>,
+    max_length: Option<i64>,
 ) -> Result<duly::Limits, Fault> {
     let mut limits = duly::Limits::new();
     let most = duly::MAX_CONCURRENCY.into();
     limits.concurrency = concurrency.map(|number| whole("concurrency", number, most)).transpose()?;
     limits.rate = rate.map(rate_of).transpose()?;
+    let longest = i64::try_from(duly::MAX_LENGTH).unwrap_or(i64::MAX);
+    limits.max_length = max_length.map(|most| whole("maxLength", most, longest)).transpose()?;
     if let Some(names) = names {
         limits.names = names_of(names)?;
     }

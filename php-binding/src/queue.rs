@@ -225,8 +225,9 @@ impl Queue {
         concurrency: Option<i64>,
         rate: Option<&ZendHashTable>,
         names: Option<&ZendHashTable>,
+        maxLength: Option<i64>,
     ) -> PhpResult<()> {
-        Ok(self.queue.set_limits(&limits_of(concurrency, rate, names)?, &mut Signals)?)
+        Ok(self.queue.set_limits(&limits_of(concurrency, rate, names, maxLength)?, &mut Signals)?)
     }
 
     /// The limits that are set.
@@ -293,7 +294,7 @@ impl Queue {
     /// Keeps a history of about so many jobs, for so many seconds.
     #[php(optional = jobs)]
     pub fn keep_history(&self, jobs: Option<i64>, age: Option<&Zval>) -> PhpResult<()> {
-        let jobs = jobs.map(|jobs| whole("jobs", jobs, i64::MAX)).transpose()?;
+        let jobs = jobs.map(|jobs| whole("jobs", jobs, 1_000_000)).transpose()?;
         let age = given(age).map(|age| span_or_interval("age", age)).transpose()?;
         let (jobs, age) = (jobs.unwrap_or(duly::DEFAULT_HISTORY_JOBS), age.unwrap_or(duly::DEFAULT_HISTORY_AGE));
         Ok(self.queue.keep_history(jobs, age, &mut Signals)?)

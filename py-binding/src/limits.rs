@@ -1,4 +1,4 @@
-//! `duly.Limits`: how much of a queue may run at once and start in a time.
+//! `duly.Limits`: how much of a queue may run at once and start in a time, and how many jobs it takes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,6 +19,8 @@ pub(crate) struct Limits {
     rate: Option<(u32, f64)>,
     /// The limits of single job names.
     names: BTreeMap<String, BTreeMap<&'static str, NameLimit>>,
+    /// How many jobs the queue takes.
+    max_length: Option<u64>,
 }
 
 /// One limit of a name.
@@ -50,7 +52,7 @@ impl From<duly::Limits> for Limits {
             concurrency.into_iter().chain(rate).collect()
         };
         let names = limits.names.into_iter().map(|(name, limits)| (name, of(limits))).collect();
-        Self { concurrency: limits.concurrency, rate, names }
+        Self { concurrency: limits.concurrency, rate, names, max_length: limits.max_length }
     }
 }
 
@@ -59,7 +61,8 @@ impl Limits {
     fn __repr__(&self) -> String {
         let concurrency = self.concurrency.map_or("None".to_owned(), |most| most.to_string());
         let rate = self.rate.map_or("None".to_owned(), |(jobs, per)| format!("({jobs}, {per:?})"));
-        format!("<duly.Limits: concurrency={concurrency}, rate={rate}, names={:?}>", self.names)
+        let length = self.max_length.map(|most| format!(", max_length={most}")).unwrap_or_default();
+        format!("<duly.Limits: concurrency={concurrency}, rate={rate}, names={:?}{length}>", self.names)
     }
 }
 
@@ -68,11 +71,13 @@ pub(crate) fn limits_of(
     concurrency: Option<&Bound<'_, PyAny>>,
     rate: Option<&Bound<'_, PyAny>>,
     names: Option<&Bound<'_, PyAny>>,
+    max_length: Option<&Bound<'_, PyAny>>,
 ) -> Result<duly::Limits, Failure> {
     let mut limits = duly::Limits::new();
     limits.concurrency =
         concurrency.map(|most| convert::whole("concurrency", most, 1..=duly::MAX_CONCURRENCY.into())).transpose()?;
     limits.rate = rate.map(rate_of).transpose()?;
+    limits.max_length = max_length.map(|most| convert::whole("max_length", most, 1..=duly::MAX_LENGTH)).transpose()?;
     if let Some(names) = names {
         limits.names = names_of(names)?;
     }

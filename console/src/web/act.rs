@@ -35,11 +35,12 @@ pub(crate) enum Act {
     ScheduleResume,
     ScheduleRun,
     ScheduleRemove,
+    KeepHistory,
     Limits,
     Delete,
 }
 
-const ALL: [(&str, Act); 16] = [
+const ALL: [(&str, Act); 17] = [
     ("cancel", Act::Cancel),
     ("run-now", Act::RunNow),
     ("reschedule", Act::Reschedule),
@@ -54,6 +55,7 @@ const ALL: [(&str, Act); 16] = [
     ("schedule-resume", Act::ScheduleResume),
     ("schedule-run", Act::ScheduleRun),
     ("schedule-remove", Act::ScheduleRemove),
+    ("keep-history", Act::KeepHistory),
     ("limits", Act::Limits),
     ("delete", Act::Delete),
 ];
@@ -127,6 +129,7 @@ impl Act {
         let mut fields: Vec<_> = given.map(|(name, value)| written(name, value)).collect();
         if self == Self::Limits {
             fields.extend(["concurrency", "rate"].map(|name| written(name, limits::as_none(form.get(name)))));
+            fields.extend(form.given("max_length").map(|most| written("max_length", limits::as_none(most))));
         }
         format!("{} {}", self.name(), fields.join(" "))
     }
@@ -156,6 +159,7 @@ impl Act {
             Self::Resume => subject.set_paused(false).await,
             Self::SchedulePause | Self::ScheduleResume | Self::ScheduleRemove => subject.change_schedule(self).await,
             Self::ScheduleRun => subject.run_schedule().await,
+            Self::KeepHistory => subject.keep_history().await,
             Self::Limits => limits::save(words, &subject.named, &subject.queue, form).await,
             Self::Delete => delete::delete(words, &subject.named, &subject.queue, form).await,
         }
@@ -403,6 +407,14 @@ impl Subject<'_> {
             _ => fill(words.done_purge, &[&number(removed)]),
         };
         Ok(Done::new(self.with_what_is_left(notice, left), self.to_queue()))
+    }
+
+    async fn keep_history(self) -> Result<Done, Failure> {
+        // One that is kept already stays as it is.
+        if self.queue.history().await?.is_none() {
+            self.queue.keep_history(duly::DEFAULT_HISTORY_JOBS, duly::DEFAULT_HISTORY_AGE).await?;
+        }
+        Ok(Done::new(self.words.done_keep_history.to_owned(), self.to_queue()))
     }
 
     async fn set_paused(self, is_paused: bool) -> Result<Done, Failure> {

@@ -10,14 +10,14 @@ use super::request::Fields;
 use super::text::{or_dash, shown};
 use super::view::{Failure, Page, Shown, View};
 use super::words::{Words, fill};
-use crate::limits::{change, concurrency, or_none, rate, rate_or_none};
+use crate::limits::{Limit, change, concurrency, length, or_none, rate, rate_or_none};
 
 /// Those that are set, on the page of the queue.
 pub(crate) fn show(view: &View<'_>, named: &Named, limits: &Limits) -> Markup {
     let words = view.words;
     let of_queue = (None, limits.concurrency, limits.rate);
     let of_names = limits.names.iter().map(|(name, limit)| (Some(name), limit.concurrency, limit.rate));
-    let has_any = limits != &Limits::new();
+    let has_any = limits.concurrency.is_some() || limits.rate.is_some() || !limits.names.is_empty();
     let rate = |rate: Option<Rate>| rate.map(|rate| fill(words.rate_in, &[&rate.jobs, &rate.per.as_secs_f64()]));
     let to = |name: &str| named.link("/ask/limits", &[("name", name)]);
     html! {
@@ -38,6 +38,7 @@ pub(crate) fn show(view: &View<'_>, named: &Named, limits: &Limits) -> Markup {
                 } }
             } }
         } @else { p.none { (words.no_limits) } }
+        @if let Some(most) = limits.max_length { p { (fill(words.takes_at_most, &[&most])) } }
         @if view.may_act { div.actions.below {
             @if !has_any { a.button href=(to("")) { (words.set_limits) } }
             a.button href=(named.link("/ask/limits", &[("of", NEW)])) { (words.limit_name) }
@@ -53,13 +54,15 @@ pub(crate) async fn ask(view: &View<'_>) -> Shown {
     let (words, query) = (view.words, view.query);
     let named = Named::asked(view.client, query, words).await?;
     let (is_new, name) = (query.get("of") == NEW, query.given("name"));
-    let limits = if is_new { NameLimits::new() } else { of(&named.open(view.client)?.limits().await?, name) };
+    let all = if is_new { Limits::new() } else { named.open(view.client)?.limits().await? };
+    let limits = of(&all, name);
+    let is_of_queue = !is_new && name.is_none();
     let title = match name {
         _ if is_new => fill(words.limits_of_new, &[&named.name]),
         Some(name) => fill(words.limits_of_name, &[&name, &named.name]),
         None => fill(words.limits_of, &[&named.name]),
     };
-    let was = written(&limits);
+    let was = if is_of_queue { written_with(&all) } else { written(&limits) };
     let known = if is_new { ("of", NEW) } else { ("name", name.unwrap_or_default()) };
     let fields = [&named.fields()[..], &[known, ("was", &was)]].concat();
     let input = |label: &str, name: &str, value: &str| {
@@ -72,6 +75,7 @@ pub(crate) async fn ask(view: &View<'_>) -> Shown {
             @if is_new { label { (words.name) input name="name" maxlength="256" autocomplete="off" required; } }
             (input(words.concurrency, "concurrency", &or_none(limits.concurrency)))
             (input(words.rate, "rate", &rate_or_none(limits.rate)))
+            @if is_of_queue { (input(words.max_length, "max_length", &length_or_none(all.max_length))) }
             button.primary { (words.save) }
         },
     );
@@ -96,14 +100,20 @@ pub(crate) async fn save(words: &Words, named: &Named, queue: &Queue, form: &Fie
     }
     let concurrency = concurrency(as_none(form.get("concurrency"))).map_err(|_| wrong(words.bad_concurrency))?;
     let rate = rate(as_none(form.get("rate"))).map_err(|_| wrong(words.bad_rate))?;
+    let most = match name {
+        None => Some(length(as_none(form.get("max_length"))).map_err(|_| wrong(words.bad_max_length))?),
+        Some(_) => None,
+    };
     let before = queue.limits().await?;
     let (mut after, there) = (before.clone(), of(&before, name));
-    if written(&there) != form.get("was") {
+    let is_there = if name.is_none() { written_with(&before) } else { written(&there) };
+    if is_there != form.get("was") {
         let now = fill(words.limits_changed_more, &[&or_none(there.concurrency), &rate_or_none(there.rate)]);
         let title = if is_new { words.limits_there } else { words.limits_changed };
         return Err(Page::refusal(StatusCode::CONFLICT, title, &now).into());
     }
     change(&mut after, name, Some(concurrency), Some(rate));
+    Limit::set(most, &mut after.max_length);
     let is_same = after == before;
     // Those of the first partition were read, and a change that failed on its way is to be completed.
     if !is_same || named.partitions > 1 {
@@ -131,6 +141,15 @@ fn written(limits: &NameLimits) -> String {
     format!("{} {}", or_none(limits.concurrency), rate_or_none(limits.rate))
 }
 
+/// Those of the whole queue, with its length.
+fn written_with(limits: &Limits) -> String {
+    format!("{} {}", written(&of(limits, None)), length_or_none(limits.max_length))
+}
+
+fn length_or_none(most: Option<u64>) -> String {
+    most.map_or_else(|| "none".to_owned(), |most| most.to_string())
+}
+
 /// What a form leaves empty is no limit.
 pub(crate) fn as_none(text: &str) -> &str {
     match text.trim() {
@@ -148,6 +167,7 @@ mod tests {
     fn a_wrong_limit_is_refused_in_the_words_of_the_command() {
         assert!(ENGLISH.bad_concurrency.contains(&concurrency("many").unwrap_err()));
         assert!(ENGLISH.bad_rate.contains(&rate("many").unwrap_err()));
+        assert!(ENGLISH.bad_max_length.contains(&length("many").unwrap_err()));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! One queue: its states, its limits, and the jobs of one state.
 
-use duly::{Counts, DEFAULT_RATES_WITHIN, JobView, Millis, Queue, State};
+use duly::{Counts, DEFAULT_RATES_WITHIN, HistoryBounds, JobView, Millis, Queue, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
@@ -34,6 +34,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let queue = named.open(view.client)?;
     let (counts, limits, workers) = tokio::try_join!(queue.counts(), queue.limits(), queue.workers())?;
     let rates = Box::pin(queue.rates(DEFAULT_RATES_WITHIN)).await?;
+    let history = queue.history().await?;
     let wanted = view.query.given("state").map(|text| state_of(text).ok_or(text));
     let state = match wanted {
         Some(Ok(state)) => state,
@@ -54,6 +55,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         (search_here(view, &named))
         (runs::show(words, &rates))
         (limits::show(view, &named, &limits))
+        (history_of(view, &named, history))
         (totals(view, &counts))
         div.actions.below { (view.asking("delete", &named.fields(), words.delete_queue)) }
     };
@@ -99,6 +101,23 @@ fn actions(view: &View<'_>, named: &Named, counts: &Counts, state: State) -> Mar
             }
             @if counts.of(state) > 0 {
                 (view.asking("purge", &of_state, &fill(words.purge, &[&state_name(state, words).to_lowercase()])))
+            }
+        }
+    }
+}
+
+/// Whether what happens to its jobs is kept, and a button that begins that.
+fn history_of(view: &View<'_>, named: &Named, history: Option<HistoryBounds>) -> Markup {
+    let words = view.words;
+    html! {
+        h2 { (words.history) }
+        @match history {
+            Some(kept) => p {
+                (fill(words.keeps_history, &[&number(kept.jobs), &span(Millis::from_duration(kept.age).unwrap_or(Millis::ZERO))]))
+            }
+            None => {
+                p.none { (words.keeps_no_history) }
+                div.actions.below { (view.button("keep-history", &named.fields(), words.keep_history, "")) }
             }
         }
     }

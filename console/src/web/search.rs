@@ -31,11 +31,20 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
             found.extend(jobs?.into_iter().map(|job| (queue, job)));
         }
     }
-    let is_nothing = found.is_empty() && (by_name.is_empty() || !all);
+    // A job that is gone is known to the history of its queue.
+    let mut gone = Vec::new();
+    for some in if found.is_empty() { searched } else { &[] }.chunks(AT_ONCE) {
+        let known = join_all(some.iter().map(|queue| was_in(view, queue, text))).await;
+        for (queue, is_known) in some.iter().zip(known) {
+            gone.extend(is_known?.then_some(queue));
+        }
+    }
+    let is_nothing = found.is_empty() && gone.is_empty() && (by_name.is_empty() || !all);
     let body = html! {
         h1 { (shown(&fill(words.results_for, &[&text]))) }
         @if all && !by_name.is_empty() { (queue_list(view, &by_name)) }
         @if !found.is_empty() { (jobs(view, &found)) }
+        @if !gone.is_empty() { (gone_jobs(view, &gone, text)) }
         @if is_nothing { (empty(words.nothing_found, &fill(words.nothing_found_more, &[&searched.len()]))) }
         p.hint { (fill(if searched.len() < queues.len() { words.searched_some } else { words.searched }, &[&searched.len()])) }
     };
@@ -67,6 +76,29 @@ async fn find(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<Vec<Foun
         }
         Err(error) if is_of_one_queue(&error) => Ok(Vec::new()),
         Err(error) => Err(error),
+    }
+}
+
+/// Does the history of this queue tell of a job with this id?
+async fn was_in(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<bool, Error> {
+    let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok(false) };
+    if duly::name::check_id(text).is_err() {
+        return Ok(false);
+    }
+    let known = async { Ok(opened.history().await?.is_some() && opened.trace(text).await?.is_some()) };
+    match known.await {
+        Err(error) if is_of_one_queue(&error) => Ok(false),
+        known => known,
+    }
+}
+
+fn gone_jobs(view: &View<'_>, queues: &[&QueueInfo], id: &str) -> Markup {
+    let words = view.words;
+    html! {
+        ul.found { @for queue in queues {
+            @let named = Named::new(&queue.name, queue.partitions);
+            li { a.id href=(named.job(id)) { (shown(id)) } " " span.badge { (words.gone) } " " (queue.name) }
+        } }
     }
 }
 

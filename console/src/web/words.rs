@@ -87,6 +87,9 @@ words! {
     limits_of_name: "Limits of the name {} in {}", "{1} 中名称 {0} 的限制";
     limits_of_new: "Limits of a name in {}", "{} 中某个名称的限制";
     limits_more: "Concurrency is the most jobs that run at once, in all workers together. Rate is how many jobs start in a time, such as 100/1s or 5/10m. Write none where there is to be no limit. They apply from the next job on: jobs that run are not stopped.", "并发：全部工作进程合计最多同时执行的任务数。速率：一段时间内开始执行的任务数，如 100/1s 或 5/10m。填 none 表示不限制。从下一个任务起生效，正在执行的任务不会停止。";
+    max_length: "Most jobs", "最多任务数";
+    takes_at_most: "The queue takes {} jobs at the most; failed ones do not count.", "此队列最多容纳 {} 个任务（失败任务不计）。";
+    bad_max_length: "Most jobs: it is a number of jobs, or none.", "最多任务数：请填写任务数，或 none。";
     bad_concurrency: "Concurrency: it is a number of jobs, or none.", "并发：请填写任务数，或 none。";
     bad_rate: "Rate: a rate is such as 100/1s or 5/10m, or none.", "速率：格式如 100/1s 或 5/10m，或 none。";
     bad_limited_name: "Say the name that is to have these limits.", "请填写要限制的名称。";
@@ -278,6 +281,11 @@ words! {
 
     not_found: "There is no such page", "页面不存在";
     gone: "gone", "已不在";
+    history: "History", "历史";
+    keeps_history: "What happens to about {} jobs is kept for {}, also of jobs that are gone.", "保留约 {} 个任务的经过，时长 {}，任务不在后仍可查看。";
+    keeps_no_history: "What happens to the jobs of this queue is not kept.", "未保留此队列任务的经过。";
+    keep_history: "Keep a history", "保留历史";
+    done_keep_history: "What happens to the jobs of this queue is kept from now on.", "从现在起保留此队列任务的经过。";
     timeline: "What happened", "经过";
     no_history: "The queue keeps no history: this is what the stored job tells. `duly history` says how to keep one.", "此队列未保留历史：以下只是任务记录中的内容。用 duly history 可开启。";
     what: "What", "事件";

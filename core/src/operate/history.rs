@@ -132,7 +132,7 @@ impl Happening {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceEvent {
-    /// When, by the server's clock.
+    /// When, by the server's clock; of a push that no history tells of by the clock of its host, in whole seconds.
     pub at: Millis,
     /// What.
     pub what: Happening,
@@ -146,7 +146,7 @@ pub struct TraceEvent {
     pub due: Option<Millis>,
     /// Of the lease.
     pub token: Option<u64>,
-    /// Which attempt the run is, from 1 on.
+    /// Which attempt the run is, from 1 on; of a job whose history nobody keeps, how many have failed.
     pub attempt: Option<u32>,
     /// How long the run took, as its worker says.
     pub took: Option<Duration>,
@@ -185,10 +185,9 @@ pub struct TraceRun {
 impl TraceRun {
     /// The class of its error, such as `ValueError`, if there is one.
     pub fn error_class(&self) -> Option<&str> {
-        let class = self.error.as_deref()?.split([':', ' ']).next()?;
-        let is_class = class.starts_with(|c: char| c.is_ascii_uppercase())
-            && class.chars().all(|c| c.is_alphanumeric() || "._\\".contains(c))
-            || class.contains(['.', '\\']) && !class.ends_with('.');
+        let class = self.error.as_deref()?.split(':').next()?;
+        let is_class = class.starts_with(|c: char| c.is_alphabetic() || "_\\".contains(c))
+            && class.chars().all(|c| c.is_alphanumeric() || "._\\".contains(c));
         is_class.then_some(class)
     }
 }
@@ -214,22 +213,33 @@ impl Trace {
         for event in &self.events {
             let open = runs.last_mut().filter(|run| run.outcome.is_none());
             match (event.what, open) {
-                (Happening::Reserved, _) => runs.push(TraceRun {
-                    attempt: event.attempt.unwrap_or(1),
-                    token: event.token.unwrap_or_default(),
-                    language: event.language.clone(),
-                    pid: event.pid,
-                    host: event.host.clone(),
-                    reserved_at: event.at,
-                    // What was not fetched ahead starts at once.
-                    started_at: event.token.filter(|token| token % AHEAD != 0).map(|_| event.at),
-                    ended_at: None,
-                    outcome: None,
-                    error: None,
-                }),
+                (Happening::Reserved, open) => {
+                    // Nobody has told of its end, and it cannot go on.
+                    if let Some(run) = open {
+                        run.outcome = Some(Happening::LeaseEnded);
+                    }
+                    runs.push(TraceRun {
+                        attempt: event.attempt.unwrap_or(1),
+                        token: event.token.unwrap_or_default(),
+                        language: event.language.clone(),
+                        pid: event.pid,
+                        host: event.host.clone(),
+                        reserved_at: event.at,
+                        // What was not fetched ahead starts at once.
+                        started_at: event.token.filter(|token| token % AHEAD != 0).map(|_| event.at),
+                        ended_at: None,
+                        outcome: None,
+                        error: None,
+                    });
+                }
                 (Happening::Started, Some(run)) => run.started_at = Some(event.at),
                 // It never ran.
                 (Happening::GivenBack, Some(_)) => _ = runs.pop(),
+                // A lease that an audit has ended, and what it did else, is no end of a run.
+                (Happening::Repaired, Some(run)) if event.detail.as_deref() == Some("reclaim") => {
+                    run.ended_at = Some(event.at);
+                    run.outcome = Some(Happening::LeaseEnded);
+                }
                 (what, Some(run)) if what.ends_run() => {
                     run.ended_at = Some(event.at);
                     run.outcome = Some(what);
@@ -256,7 +266,7 @@ impl Queue {
     /// Keeps a history of this queue: what happened to its last jobs, about so many, and for how long at the most (default 1,000 jobs and
     /// 24 h; at most 1,000,000 jobs). No jobs: none is kept any more, and what was kept goes.
     ///
-    /// An event takes 20 to 70 bytes on the server, a job has three to five, and its calls take a tenth longer; a queue without a history
+    /// An event takes 20 bytes on the server in a batch, about 60 and the host's name in a call of its own, a job has three to five, and the server works a tenth longer for batches of a hundred, a quarter for single calls; a queue without a history
     /// pays nothing. [`Queue::trace`] reads it. Each part of a partitioned queue keeps its share. Errors: `InvalidArgument`.
     ///
     /// ```no_run
@@ -291,7 +301,9 @@ impl Queue {
     pub async fn history(&self) -> Result<Option<HistoryBounds>, Error> {
         let (first, others) = self.first_and_others();
         let reply = first.run(TraceScript { job_id: String::new(), start: 0 }.with([]).during("trace")).await?;
-        Ok(bounds(&reply.kept).map(|bounds| HistoryBounds { jobs: bounds.jobs * (others.len() as u64 + 1), ..bounds }))
+        let parts = others.len() as u64 + 1;
+        // Their shares were rounded up.
+        Ok(bounds(&reply.kept).map(|bounds| HistoryBounds { jobs: (bounds.jobs * parts).min(MAX_JOBS), ..bounds }))
     }
 
     /// The life of a job: when and by whom it was pushed, each of its runs with its worker, and what became of it; also
@@ -321,18 +333,32 @@ impl Part {
         // Before its history: what happens meanwhile is in that.
         let found = self.find(crate::script::By::Id, id).await.map_err(about)?;
         let (mut events, mut start, mut is_kept) = (Vec::new(), Some(0), false);
+        // Each goes further than the one before, or there is nothing more that can be told.
         while let Some(number) = start {
             let reply = self.run(TraceScript { job_id: id.to_owned(), start: number }.with([])).await?;
             is_kept = !reply.kept.is_empty();
             events.extend(reply.events.iter().filter_map(read));
-            start = reply.next;
+            start = reply.next.filter(|&next| next > number);
         }
         if events.is_empty()
             && let Some(found) = &found
         {
             events = told_by(&found.job, found.token);
+            self.add_worker(id, &mut events).await?;
         }
         Ok(Trace { id: id.to_owned(), job: found.map(|found| found.job), is_kept, events })
+    }
+}
+
+impl Part {
+    /// Who runs it, as its worker has reported.
+    async fn add_worker(&self, id: &str, events: &mut [TraceEvent]) -> Result<(), Error> {
+        let Some(event) = events.last_mut().filter(|event| event.what == Happening::Reserved) else { return Ok(()) };
+        let workers = self.workers().await.map_err(|error| error.during("trace"))?;
+        if let Some(worker) = workers.into_iter().find(|worker| worker.running.iter().any(|run| run.id == id)) {
+            (event.language, event.pid, event.host) = (worker.language, worker.pid, worker.host);
+        }
+        Ok(())
     }
 }
 
@@ -399,18 +425,33 @@ fn told_by(job: &JobView, token: Option<u64>) -> Vec<TraceEvent> {
         detail: None,
     };
     let envelope = &job.envelope;
-    let pushed_at = Millis::new(envelope.time.saturating_mul(1_000));
-    let due = if job.state == State::Delayed { job.at } else { None };
-    let mut events = vec![TraceEvent { due, ..event(Happening::Pushed, pushed_at) }];
     let failures = envelope.attempts;
     let error = (!envelope.error.is_empty()).then(|| envelope.error.clone());
+    let pushed_at = Millis::new(envelope.time.saturating_mul(1_000));
+    let due = if job.state == State::Delayed { job.at } else { None };
+    // The time of a retry is not that of the push.
+    let is_first = failures == 0 && job.returns == 0;
+    let mut events = vec![TraceEvent { due: due.filter(|_| is_first), ..event(Happening::Pushed, pushed_at) }];
     match (job.state, token, job.at) {
         (State::Reserved, Some(token), _) => events.push(TraceEvent {
             token: Some(token),
             attempt: Some(failures.saturating_add(1)),
             ..event(Happening::Reserved, Millis::new(token / TOKENS_A_MS))
         }),
-        (State::Failed, _, Some(at)) => events.push(TraceEvent { error, ..event(Happening::Failed, at) }),
+        (State::Failed, _, Some(at)) => {
+            events.push(TraceEvent { attempt: Some(failures), error, ..event(Happening::Failed, at) });
+        }
+        // When it came back nobody has written down.
+        (State::Delayed | State::Ready, _, _) if !is_first => {
+            let detail = Some("when is not known".to_owned());
+            events.push(TraceEvent {
+                due,
+                attempt: Some(failures),
+                error,
+                detail,
+                ..event(Happening::Retried, pushed_at)
+            });
+        }
         _ => {}
     }
     events

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::queue::{Part, Queue};
-use crate::script::{Declared, LimitReply, LimitUsage, LimitsReply, SetLimits};
+use crate::script::{Declared, Digits, LimitReply, LimitUsage, LimitsReply, SetLimits};
 use crate::value::error::Error;
 use crate::value::name;
 use crate::value::rate::Rate;
 
 /// The most that a limit of concurrency can be.
 pub const MAX_CONCURRENCY: u32 = 1_000_000;
+/// The most that a limit of a queue's length can be.
+pub const MAX_LENGTH: u64 = 1_000_000_000;
 /// The most names of a queue that may have limits.
 pub const MAX_LIMITED_NAMES: usize = 100;
 
@@ -32,6 +34,8 @@ pub struct Limits {
     pub rate: Option<Rate>,
     /// The limits of single job names, beside those of the whole queue.
     pub names: BTreeMap<String, NameLimits>,
+    /// How many jobs the queue takes: one more is refused with `QueueFull`. All count but failed ones.
+    pub max_length: Option<u64>,
 }
 
 impl Limits {
@@ -61,7 +65,21 @@ impl Limits {
         self
     }
 
+    /// The queue takes so many jobs at the most: a push of more is refused with `QueueFull`, and nothing of that call is stored. Delayed,
+    /// ready and reserved jobs count, and failed ones do not. Jobs that come back from a worker, are requeued, or come over a bridge are
+    /// never refused; a schedule skips a slot.
+    #[must_use]
+    pub fn max_length(mut self, most: u64) -> Self {
+        self.max_length = Some(most);
+        self
+    }
+
     fn check(&self) -> Result<(), Error> {
+        if self.max_length.is_some_and(|most| most == 0 || most > MAX_LENGTH) {
+            return Err(Error::invalid(format!(
+                "the length of a queue is 1 to {MAX_LENGTH} jobs: leave it out for none"
+            )));
+        }
         self.of_queue().check("a limit of concurrency", "use pause to stop a queue").map_err(Error::invalid)?;
         if self.names.len() > MAX_LIMITED_NAMES {
             return Err(Error::invalid(format!("at most {MAX_LIMITED_NAMES} names of a queue have limits")));
@@ -81,13 +99,15 @@ impl Limits {
     }
 
     /// The same with every number of jobs changed.
-    fn scaled(&self, scale: impl Fn(u32) -> u32) -> Self {
+    fn scaled(&self, scale: impl Fn(u64) -> u64) -> Self {
+        let scale_small = |jobs: u32| u32::try_from(scale(jobs.into())).unwrap_or(u32::MAX);
         let of = |limit: &NameLimits| NameLimits {
-            concurrency: limit.concurrency.map(&scale),
-            rate: limit.rate.map(|rate| Rate { jobs: scale(rate.jobs), ..rate }),
+            concurrency: limit.concurrency.map(scale_small),
+            rate: limit.rate.map(|rate| Rate { jobs: scale_small(rate.jobs), ..rate }),
         };
         let NameLimits { concurrency, rate } = of(&self.of_queue());
-        Self { concurrency, rate, names: self.names.iter().map(|(name, limit)| (name.clone(), of(limit))).collect() }
+        let names = self.names.iter().map(|(name, limit)| (name.clone(), of(limit))).collect();
+        Self { concurrency, rate, names, max_length: self.max_length.map(&scale) }
     }
 
     /// That of the queue as a whole.
@@ -105,6 +125,8 @@ impl Limits {
     /// What `meta.limits` says. Text that duly did not write is no limit, here as in the script.
     fn read(text: &str) -> Self {
         let mut limits = Self::new();
+        let length = text.split('\n').find_map(|line| line.strip_prefix("max_length;"));
+        limits.max_length = length.and_then(|most| most.parse().ok()).filter(|&most| most > 0);
         for line in lines(text) {
             if line.number == QUEUE {
                 (limits.concurrency, limits.rate) = (line.limit.concurrency, line.limit.rate);
@@ -251,7 +273,7 @@ impl Queue {
     /// # }
     /// ```
     pub async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
-        let parts = u32::try_from(self.each_part().len()).unwrap_or(u32::MAX);
+        let parts = self.each_part().len() as u64;
         limits.check().map_err(self.during("set_limits"))?;
         let shares = limits.scaled(|jobs| jobs / parts);
         shares.check().map_err(|_| {
@@ -267,7 +289,7 @@ impl Queue {
     /// The limits that are set; of a partitioned queue those of all parts together, as the first part has its share.
     pub async fn limits(&self) -> Result<Limits, Error> {
         let (first, others) = self.first_and_others();
-        let parts = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
+        let parts = others.len() as u64 + 1;
         let reply = first.counts_now("limits").await?;
         Ok(Limits::read(&reply.limits.text).scaled(|jobs| jobs.saturating_mul(parts)))
     }
@@ -275,7 +297,7 @@ impl Queue {
 
 impl Part {
     async fn set_limits(&self, limits: &Limits) -> Result<(), Error> {
-        match self.run(SetLimits {}.with(limits.items())).await? {
+        match self.run(SetLimits { max_length: limits.max_length.map(Digits) }.with(limits.items())).await? {
             LimitReply::Set => Ok(()),
             LimitReply::Busy => Err(self.during("set_limits")(Error::invalid(
                 "limits of too many names were taken away while their jobs run: set these again when those have ended",

@@ -64,7 +64,7 @@ impl Queue {
 }
 
 impl Part {
-    async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+    pub(super) async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
         let alive = self.run(Alive {}.with([])).await?;
         // What cannot be read, another version's perhaps, is alive all the same.
         let read = |AliveReply { id, info }| WorkerInfo { id, ..serde_json::from_slice(&info).unwrap_or_default() };

@@ -69,7 +69,7 @@ impl Queue {
     /// Pushes a job.
     ///
     /// Moves: nothing to `delayed`, or to `ready` when it is due now. Errors: `InvalidArgument`, `TooLarge` (nothing was
-    /// sent); `Duplicate` with the id of the other job; `StorageFull` (nothing was stored); `NotDurable` (the job is stored,
+    /// sent); `Duplicate` with the id of the other job; `StorageFull`, `QueueFull` (nothing was stored); `NotDurable` (the job is stored,
     /// but not as safely as requested); `Timeout` (it may be stored); `Unreachable` (it is not stored).
     ///
     /// Concurrent pushes of many tasks through clones of one queue are sent together.
@@ -126,7 +126,7 @@ impl Part {
         let queue = self.clone();
         let send = move |jobs: Vec<Prepared>| {
             let queue = queue.clone();
-            async move { Ok(queue.push_prepared(&jobs).await) }
+            async move { Ok(queue.push_each(&jobs).await) }
         };
         // Pushes that wait for a disk must not hold up those that do not.
         let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
@@ -154,6 +154,23 @@ impl Part {
         let client = &self.client.shared;
         let made_id = client.ids.next(now)?;
         job.prepare(made_id.as_str(), now, client.max_data_bytes)
+    }
+
+    /// Of several callers: where not all fit into the queue, each by itself, in the order in which they came.
+    async fn push_each(&self, jobs: &[Prepared]) -> Vec<Result<Pushed, Error>> {
+        let mut outcomes = self.push_prepared(jobs).await;
+        let is_full =
+            |outcome: &Result<Pushed, Error>| outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::QueueFull);
+        if jobs.len() > 1 && outcomes.iter().any(is_full) {
+            for (job, outcome) in jobs.iter().zip(&mut outcomes).filter(|(_, outcome)| is_full(outcome)) {
+                // On the heap: rare, and this future is moved about on every push.
+                *outcome = Box::pin(self.push_prepared(std::slice::from_ref(job)))
+                    .await
+                    .pop()
+                    .unwrap_or_else(|| outcome.clone());
+            }
+        }
+        outcomes
     }
 
     /// One outcome a job; a call that fails does not keep the next from being tried.

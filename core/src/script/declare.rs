@@ -172,12 +172,18 @@ impl Declaration {
         Parts { clock: variant.clock, is_plain, is_usual }
     }
 
+    /// Is this key only there where the queue has an option? A push looks at failed jobs for the sake of the queue's length.
+    fn is_of_options(&self, key: Key) -> bool {
+        key.is_of_options() || key == Key::Failed && library::is_same(self.name, "push")
+    }
+
     /// What a call in this variant passes.
     pub(crate) fn keys_in(&self, variant: Variant) -> impl Iterator<Item = Key> + Clone + use<> {
         let has_options = !self.is_shaped || variant.shape == Shape::Limited;
         // The clock that a test moves is in `meta`, which a lock has no other use for.
         let clock = (variant.clock == Clock::Manual && !self.keys.contains(&Key::Meta)).then_some(Key::Meta);
-        let own = self.keys.iter().copied().filter(move |key| has_options || !key.is_of_options());
+        let declared = *self;
+        let own = self.keys.iter().copied().filter(move |key| has_options || !declared.is_of_options(*key));
         clock.into_iter().chain(own)
     }
 

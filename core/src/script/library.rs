@@ -62,6 +62,7 @@ library!(
     "purge/head_of_state",
     "purge/out_of_state",
     "push/due",
+    "push/fits",
     "push/holder",
     "push/make_room",
     "push/pushed",

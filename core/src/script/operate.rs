@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::argument::{Argument, Due};
+use super::argument::{Argument, Digits, Due};
 use super::call::ByteStrings;
 use super::declare::scripts;
 use super::reply::{FromReply, text, two_numbers, unexpected};
@@ -60,10 +60,11 @@ scripts! {
     arguments: { pause: &'static str },
     reply: ();
 
-    /// The limits of names, and of the queue, which has no name; `<concurrency>;<jobs>:<us>` each.
+    /// The limits of names, and of the queue, which has no name; `<concurrency>;<jobs>:<us>` each. And its length.
     SetLimits = "set_limits",
     kind: Numbered,
     keys: [Call, Meta, Jobs, Reserved, Parked, Places, Wake],
+    arguments: { max_length: Option<Digits> },
     items: (name: &'a str, limit: String),
     reply: LimitReply;
 

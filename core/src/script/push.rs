@@ -6,13 +6,13 @@ use super::argument::{Argument, Digits, Due, JobKeys};
 use super::call::ByteStrings;
 use super::declare::scripts;
 use super::reply::{FromReply, text, unexpected};
-use crate::value::error::Error;
+use crate::value::error::{Error, ErrorKind};
 
 scripts! {
     /// Stores new jobs that have new ids and no keys, in one level, with one due time.
     Push = "push",
     kind: Numbered in shapes,
-    keys: [Call, Meta, Jobs, Delayed, Wake, Stats, History, Ready],
+    keys: [Call, Meta, Jobs, Delayed, Failed, Wake, Stats, History, Ready],
     arguments: { level: Digits, due: Due },
     items: (id: &'a [u8], record: &'a [u8]),
     reply: Created;
@@ -52,7 +52,23 @@ pub(crate) struct Created;
 
 impl FromReply for Created {
     fn decode(reply: Value) -> Result<Self, Error> {
-        if text(reply)? == "created" { Ok(Self) } else { Err(unexpected("what became of pushed jobs")) }
+        let reply = text(reply)?;
+        refuse_full(&reply)?;
+        if reply == "created" { Ok(Self) } else { Err(unexpected("what became of pushed jobs")) }
+    }
+}
+
+/// The error of a push for which the queue has no room.
+fn refuse_full(reply: &str) -> Result<(), Error> {
+    match reply.strip_prefix("queue_full ") {
+        None => Ok(()),
+        Some(most) => Err(Error::new(
+            ErrorKind::QueueFull,
+            format!(
+                "the queue takes {most} jobs at the most (max_length), and these do not fit: nothing was stored; push again when \
+                 workers have caught up, or set another limit"
+            ),
+        )),
     }
 }
 
@@ -68,6 +84,7 @@ pub(crate) struct PushUniqueReply {
 impl FromReply for PushUniqueReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let text = text(reply)?;
+        refuse_full(&text)?;
         let (mut jobs, mut awaited) = (Vec::new(), Vec::new());
         for line in text.split('\n') {
             match line.strip_prefix("awaited ") {

@@ -54,6 +54,8 @@ pub enum ErrorKind {
     Busy,
     /// The server has no memory left (`maxmemory`, policy `noeviction`) or no disk (AOF error). Nothing was stored.
     StorageFull,
+    /// The queue has as many jobs as it takes ([`Limits::max_length`](crate::Limits::max_length)). Nothing was stored.
+    QueueFull,
     /// The server may evict keys (`maxmemory-policy` is not `noeviction`): jobs could vanish, so duly refuses it.
     EvictionPolicy,
     /// The server, or a feature of it, is older than what the call needs.
@@ -95,6 +97,7 @@ impl ErrorKind {
             Self::ReadOnly => "read_only",
             Self::Busy => "busy",
             Self::StorageFull => "storage_full",
+            Self::QueueFull => "queue_full",
             Self::EvictionPolicy => "eviction_policy",
             Self::Unsupported => "unsupported",
             Self::NotDurable => "not_durable",
@@ -111,7 +114,13 @@ impl ErrorKind {
     pub fn is_transient(self) -> bool {
         matches!(
             self,
-            Self::Unreachable | Self::Timeout | Self::ReadOnly | Self::Busy | Self::StorageFull | Self::Protocol
+            Self::Unreachable
+                | Self::Timeout
+                | Self::ReadOnly
+                | Self::Busy
+                | Self::StorageFull
+                | Self::QueueFull
+                | Self::Protocol
         )
     }
 }

@@ -51,6 +51,7 @@ async fn without_a_history_a_trace_tells_what_the_stored_job_does_and_nothing_is
     queue.reschedule("a", When::Now).await.unwrap();
     let held = take(&queue).await;
     let runs = trace(&queue, "a").await.runs();
+    assert_eq!(runs[0].language, "", "no worker has it");
     assert_eq!((runs.len(), runs[0].token, runs[0].attempt), (1, held.token(), 1));
     let now = queue.find("a").await.unwrap().unwrap().now;
     assert!(now.saturating_sub(runs[0].reserved_at) < Millis::from_secs(60), "the token says when");
@@ -385,4 +386,125 @@ async fn what_makes_no_sense_is_refused_and_what_others_wrote_stops_nobody() {
     queue.push(job("d")).await.unwrap();
     take(&queue).await.ack().await.unwrap();
     assert_eq!(queue.trace("d").await.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// Elements of the list.
+fn length(server: &Server) -> u64 {
+    server.redis_cli(&["llen", "duly:{q}:history"]).trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn one_that_is_larger_than_a_cut_is_bounded_too_and_is_cut_between_calls() {
+    let server = Server::start();
+    let (_, queue) = at_a_still_clock(&server).await;
+    queue.keep_history(600, SECOND * 60).await.unwrap();
+    // Each replaces the one before: two events a call.
+    for round in 0..6_000 {
+        let replacing = job(&format!("job-{round}")).key("k").on_duplicate(OnDuplicate::Replace);
+        queue.push(replacing).await.unwrap();
+    }
+    let most = length(&server);
+    assert!(
+        most <= 2 * (3_000 + 600),
+        "{most} elements hold more than 3,000 events and what may come until the next look"
+    );
+    assert!(queue.trace("job-100").await.unwrap().is_none());
+    assert_eq!(happenings(&queue, "job-5998").await, ["pushed", "replaced"]);
+    // A lower bound, and a long silence: a cut that takes several calls leaves a list that can be read.
+    queue.keep_history(1, SECOND * 60).await.unwrap();
+    queue.push_batch((0..100).map(|_| NewJob::new(&1).unwrap()).collect()).await.unwrap();
+    assert_eq!(happenings(&queue, "job-5998").await, ["pushed", "replaced"], "not all of it is cut at once");
+    for _ in 0..5 {
+        queue.push_batch((0..100).map(|_| NewJob::new(&1).unwrap()).collect()).await.unwrap();
+        assert!(queue.trace("nobody").await.unwrap().is_none());
+    }
+    assert!(length(&server) <= 4, "{}", length(&server));
+}
+
+#[tokio::test]
+async fn a_history_that_begins_again_under_old_ones_is_read() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    for lost in [true, false] {
+        queue.keep_history(2_000, DEFAULT_HISTORY_AGE).await.unwrap();
+        for _ in 0..1_200 {
+            queue.push(NewJob::new(&1).unwrap()).await.unwrap();
+        }
+        queue.purge(State::Ready).await.unwrap();
+        server.redis_cli(&["del", "duly:{q}:meta"]);
+        queue.keep_history(2_000, DEFAULT_HISTORY_AGE).await.unwrap();
+        queue.push(job(&format!("new-{lost}"))).await.unwrap();
+        assert_eq!(happenings(&queue, &format!("new-{lost}")).await, ["pushed"]);
+        assert_eq!(length(&server), 2, "what was there under other numbers is gone");
+        // And with something of another program in front.
+        server.redis_cli(&["lpush", "duly:{q}:history", "1", "2"]);
+        assert_eq!(happenings(&queue, &format!("new-{lost}")).await, ["pushed"]);
+        queue.purge(State::Ready).await.unwrap();
+        queue.keep_history(0, DEFAULT_HISTORY_AGE).await.unwrap();
+    }
+    // The head is in the middle of a call, and there is more than one page of it.
+    queue.keep_history(5_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    for round in 0..1_500 {
+        queue.push(job(&format!("job-{round}")).key("k").on_duplicate(OnDuplicate::Replace)).await.unwrap();
+    }
+    server.redis_cli(&["ltrim", "duly:{q}:history", "4", "-1"]);
+    assert!(queue.trace("nobody").await.unwrap().is_none());
+    assert_eq!(happenings(&queue, "job-1400").await, ["pushed", "replaced"]);
+    assert_eq!(happenings(&queue, "job-3").await, ["pushed", "replaced"]);
+}
+
+#[tokio::test]
+async fn an_older_client_that_takes_away_limits_does_not_switch_it_off_for_long() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    queue.keep_history(100, DEFAULT_HISTORY_AGE).await.unwrap();
+    queue.push(job("a")).await.unwrap();
+    server.redis_cli(&["hdel", "duly:{q}:meta", "limits"]);
+    assert_eq!(queue.history().await.unwrap(), None, "nobody new notes anything just now");
+    // Who knows of it puts it right.
+    queue.push(job("b")).await.unwrap();
+    assert!(queue.history().await.unwrap().is_some());
+    assert_eq!(happenings(&queue, "b").await, ["pushed"]);
+}
+
+#[tokio::test]
+async fn each_end_is_told_once_and_no_run_goes_on_for_ever() {
+    let server = Server::start();
+    let (_, queue) = at_a_still_clock(&server).await;
+    queue.push(job("a")).await.unwrap();
+    queue.push(job("b")).await.unwrap();
+    let held = queue.reserve(&ReserveOptions::new().max(2)).await.unwrap();
+    let twice = [held[0].clone(), held[1].clone(), held[0].clone()];
+    assert_eq!(queue.ack_all(&twice).await.unwrap(), [true; 3]);
+    assert_eq!(happenings(&queue, "a").await, ["pushed", "reserved", "done"]);
+    assert_eq!(happenings(&queue, "b").await, ["pushed", "reserved", "done"]);
+    // A lease that an audit takes back.
+    queue.push(job("c")).await.unwrap();
+    take(&queue).await;
+    server.redis_cli(&["hdel", "duly:{q}:leases", "c"]);
+    queue.audit(duly::AuditOptions::new().repair(true)).await.unwrap();
+    take(&queue).await.ack().await.unwrap();
+    let runs = trace(&queue, "c").await.runs();
+    let outcomes: Vec<_> = runs.iter().map(|run| run.outcome).collect();
+    assert_eq!(outcomes, [Some(Happening::LeaseEnded), Some(Happening::Done)], "{runs:?}");
+}
+
+#[tokio::test]
+async fn the_class_of_an_error_is_no_word_of_a_sentence() {
+    let server = Server::start();
+    let (_, queue) = at_a_still_clock(&server).await;
+    for (error, class) in [
+        ("ValueError: no", Some("ValueError")),
+        ("app.errors.Late: no", Some("app.errors.Late")),
+        ("\\App\\NoStock: no", Some("\\App\\NoStock")),
+        ("KeyError", Some("KeyError")),
+        ("my_error: x", Some("my_error")),
+        ("Could not find it", None),
+        ("Order 42 is unknown: no", None),
+        ("3.5 percent", None),
+    ] {
+        let id = queue.push(NewJob::new(&1).unwrap()).await.unwrap().id().to_owned();
+        take(&queue).await.settle(Outcome::FailNow, error).await.unwrap();
+        assert_eq!(trace(&queue, &id).await.runs()[0].error_class(), class, "{error}");
+    }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, Server};
 use duly::worker::{Job, Worker};
-use duly::{Client, Limits, NameLimits, NewJob, Queue, ReserveOptions};
+use duly::{Client, ErrorKind, Limits, NameLimits, NewJob, Queue, ReserveOptions, State};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -308,4 +308,54 @@ async fn limits_of_names_come_and_go_while_workers_run() {
     assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty());
     assert_eq!(server.redis_cli(&["EXISTS", "duly:{orders}:parked", "duly:{orders}:places"]).trim(), "0");
     assert_eq!(server.redis_cli(&["HEXISTS", "duly:{orders}:meta", "limits"]).trim(), "0");
+}
+
+#[tokio::test]
+async fn of_many_tasks_that_push_at_once_as_many_succeed_as_fit() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    queue.set_limits(&Limits::new().max_length(25)).await.unwrap();
+    // Their pushes go together in a call.
+    let pushes: Vec<_> = (0..100).map(|_| queue.push(NewJob::new(&1).unwrap())).collect();
+    let outcomes = futures_util::future::join_all(pushes).await;
+    let refused: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    assert_eq!(refused.len(), 75);
+    assert!(refused.iter().all(|error| error.kind() == ErrorKind::QueueFull && error.is_transient()), "{refused:?}");
+    assert_eq!(queue.counts().await.unwrap().ready, 25);
+    // A batch is stored whole or not at all.
+    queue.purge(State::Ready).await.unwrap();
+    let batch = |count: usize| (0..count).map(|_| NewJob::new(&1).unwrap()).collect::<Vec<_>>();
+    queue.push_batch(batch(20)).await.unwrap();
+    let refused = queue.push_batch(batch(6)).await.unwrap_err();
+    assert!(refused.to_string().contains("25 jobs"), "{refused}");
+    assert_eq!(queue.counts().await.unwrap().ready, 20);
+    queue.push_batch(batch(5)).await.unwrap();
+    let refused = queue.push_many(batch(2_500), |_| ()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::QueueFull);
+}
+
+#[tokio::test]
+async fn a_length_is_shared_by_the_parts_and_heard_of_by_clients_that_push_already() {
+    let server = Server::start();
+    let client = server.client();
+    let queue = client.partitioned_queue("many", 4).unwrap();
+    queue.push(NewJob::new(&1).unwrap()).await.unwrap();
+    let refused = queue.set_limits(&Limits::new().max_length(3)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let other = server.client().partitioned_queue("many", 4).unwrap();
+    other.set_limits(&Limits::new().max_length(40)).await.unwrap();
+    assert_eq!(queue.limits().await.unwrap().max_length, Some(40));
+    let mut stored = 1;
+    for _ in 0..200 {
+        match queue.push(NewJob::new(&1).unwrap()).await {
+            Ok(_) => stored += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::QueueFull),
+        }
+    }
+    assert_eq!(stored, 40, "each part is full");
+    // A worker goes on as before, and fetches ahead.
+    while let Some(job) = queue.reserve(&ReserveOptions::new()).await.unwrap().pop() {
+        job.ack().await.unwrap();
+    }
+    queue.push(NewJob::new(&1).unwrap()).await.unwrap();
 }

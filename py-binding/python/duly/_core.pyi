@@ -234,6 +234,7 @@ class Queue:
             TooLargeError: the data is too large. Nothing was sent.
             DuplicateError: another job has this id or key; its id is in `job_id`.
             StorageFullError: the server has no room. Nothing was stored.
+            QueueFullError: the queue has as many jobs as its limits let it take. Nothing was stored.
             NotDurableError: the job is stored, but not as safely as `durability` asks.
             DulyTimeoutError: no answer came in time; the job may be stored.
             UnreachableError: the server cannot be reached; the job is not stored.
@@ -383,6 +384,7 @@ class Queue:
         concurrency: int | None = None,
         rate: tuple[int, _Span] | None = None,
         names: Mapping[str, _NewNameLimits | _NameLimits] | None = None,
+        max_length: int | None = None,
     ) -> None:
         """Limit how many jobs run at once, and how many start in a period, over all workers together.
 
@@ -396,6 +398,9 @@ class Queue:
                 pause that many may start at once. Default: no limit.
             names: limits of single job names, at most 100, such as `{"mail.send": {"concurrency": 5, "rate": (100,
                 60)}}`. They do not hold back jobs of other names. Default: none.
+            max_length: how many jobs the queue takes, 1 to 1,000,000,000. A push of more raises QueueFullError, and
+                nothing of its call is stored. Failed jobs do not count. Jobs that come back from a worker, are requeued
+                or come over a bridge are never refused; a schedule skips a slot. Default: no limit.
 
         """
 
@@ -469,8 +474,9 @@ class Queue:
     def keep_history(self, jobs: int | None = None, age: _Span | None = None) -> None:
         """Keep a history of the queue: what happened to its last jobs, for `trace`.
 
-        An event takes 20 to 70 bytes on the server, a job has three to five, and the calls of the queue take a tenth
-        longer. Each part of a partitioned queue keeps its share. Off until this is called.
+        An event takes 20 bytes on the server in a batch, about 60 and the host's name in a call of its own, and a job
+        has three to five. The server works a tenth longer for batches of a hundred, a quarter for single calls. Each
+        part of a partitioned queue keeps its share. Off until this is called.
 
         Args:
             jobs: of about how many jobs, 0 to 1,000,000; 0 switches the history off, and what was kept goes. Default:
@@ -1958,6 +1964,9 @@ class Limits:
     @property
     def names(self) -> dict[str, _NameLimits]:
         """The limits of single job names, such as `{"mail.send": {"concurrency": 5, "rate": (100, 60.0)}}`."""
+    @property
+    def max_length(self) -> int | None:
+        """How many jobs the queue takes."""
 
 @final
 class PushSummary:
@@ -2612,6 +2621,7 @@ class AsyncQueue:
             TooLargeError: the data is too large. Nothing was sent.
             DuplicateError: another job has this id or key; its id is in `job_id`.
             StorageFullError: the server has no room. Nothing was stored.
+            QueueFullError: the queue has as many jobs as its limits let it take. Nothing was stored.
             NotDurableError: the job is stored, but not as safely as `durability` asks.
             DulyTimeoutError: no answer came in time; the job may be stored.
             UnreachableError: the server cannot be reached; the job is not stored.
@@ -2765,6 +2775,7 @@ class AsyncQueue:
         concurrency: int | None = None,
         rate: tuple[int, _Span] | None = None,
         names: Mapping[str, _NewNameLimits | _NameLimits] | None = None,
+        max_length: int | None = None,
     ) -> Call[None]:
         """Limit how many jobs run at once, and how many start in a period, over all workers together.
 
@@ -2778,6 +2789,9 @@ class AsyncQueue:
                 pause that many may start at once. Default: no limit.
             names: limits of single job names, at most 100, such as `{"mail.send": {"concurrency": 5, "rate": (100,
                 60)}}`. They do not hold back jobs of other names. Default: none.
+            max_length: how many jobs the queue takes, 1 to 1,000,000,000. A push of more raises QueueFullError, and
+                nothing of its call is stored. Failed jobs do not count. Jobs that come back from a worker, are requeued
+                or come over a bridge are never refused; a schedule skips a slot. Default: no limit.
 
         """
 
@@ -2851,8 +2865,9 @@ class AsyncQueue:
     def keep_history(self, jobs: int | None = None, age: _Span | None = None) -> Call[None]:
         """Keep a history of the queue: what happened to its last jobs, for `trace`.
 
-        An event takes 20 to 70 bytes on the server, a job has three to five, and the calls of the queue take a tenth
-        longer. Each part of a partitioned queue keeps its share. Off until this is called.
+        An event takes 20 bytes on the server in a batch, about 60 and the host's name in a call of its own, and a job
+        has three to five. The server works a tenth longer for batches of a hundred, a quarter for single calls. Each
+        part of a partitioned queue keeps its share. Off until this is called.
 
         Args:
             jobs: of about how many jobs, 0 to 1,000,000; 0 switches the history off, and what was kept goes. Default:

@@ -141,6 +141,13 @@ class StorageFullError(DulyError):
     transient = True
 
 
+class QueueFullError(DulyError):
+    """The queue has as many jobs as its limits let it take (`max_length`). Nothing was stored."""
+
+    kind = "queue_full"
+    transient = True
+
+
 class EvictionPolicyError(DulyError):
     """The server may evict keys, and with them jobs. `allow_eviction=True` accepts that."""
 
@@ -214,6 +221,7 @@ BY_KIND: dict[str, type[DulyError]] = {
         ReadOnlyError,
         BusyError,
         StorageFullError,
+        QueueFullError,
         EvictionPolicyError,
         UnsupportedError,
         NotDurableError,

@@ -2,7 +2,7 @@
 -- that could write: the client brings an older one up to ours (`upgrade`), and leaves a newer one alone. The caller passes the lists of
 -- the priority levels that it knows to be in use; if there are others, the reply names them and it calls again.
 -- Gives: what the queue says: `noted_format`, `noted_levels`, `noted_timer`, `noted_paused`, `noted_stale`, `noted_limits`, `noted_large`,
--- `last_token`, and but in the plain text `noted_history`; the `levels` in use and the `limits` that follow from it; `refused`; `LARGE`.
+-- `last_token`, and but in the plain text `noted_history` and `noted_max_length`; the `levels` in use and the `limits` that follow from it; `refused`; `LARGE`.
 
 -- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
 local LARGE = 41943
@@ -10,8 +10,10 @@ local LARGE = 41943
 local noted_format, noted_levels, noted_timer, noted_paused, last_token, noted_stale, noted_limits, noted_large =
   unpack(redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'large'))
 --- else
-local noted_format, noted_levels, noted_timer, noted_paused, last_token, noted_stale, noted_limits, noted_large, noted_history =
-  unpack(redis.call('HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'large', 'history'))
+local noted_format, noted_levels, noted_timer, noted_paused, last_token, noted_stale, noted_limits, noted_large, noted_history,
+  noted_max_length = unpack(redis.call(
+    'HMGET', meta, 'format', 'levels', 'timer', 'paused', 'token', 'stale_entries', 'limits', 'large', 'history', 'max_length'
+  ))
 --- end
 local levels, limits = noted_levels, noted_limits
 --- if limited
@@ -39,7 +41,7 @@ if levels ~= passed_levels or noted_format ~= 'FORMAT' then
   end
 end
 --- if plain
--- Limits and a history are another shape of the queue: its scripts are larger, and pass more keys.
+-- Limits, a history and a length are another shape of the queue: its scripts are larger, and pass more keys.
 -- without: a client that knows of no limits hands out what they hold back
 if limits and not refused then refused = 'shape limits' end
 --- end

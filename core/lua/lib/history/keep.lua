@@ -1,11 +1,17 @@
 -- Writes down what happened in this call: `<number>;<events so far>;<ms>;<origin>` in front of its first event. The number is that of the
--- element in the list, counted from the first one that was ever there; `meta.history` has the next one, and the sum. What is too old, or more
--- than the history may keep, goes from the head, two thousand elements at most: each time that a tenth is new, because to look costs as much
--- as to write.
+-- element in the list, counted from the first one; `meta.history` has the next one, and the sum. What is too old, or more
+-- than the history may keep, goes from the head, call by call, some two thousand elements at a time: more than can come until it is looked again,
+-- which is each 500 events, or sooner, because to look costs as much as to write.
 -- Needs: `events` and `event_count` of `history/events`, `origin`, what `call/meta` and `call/clock` give. Gives: nothing. It must not fail the verb.
 if events and event_count > 0 then
   local most, age_ms, number, total = string.match(noted_history, '^(%d+);(%d+);?(%d*);?(%d*)$')
   if most then
+    -- Another list, under other numbers: `meta` was lost, or a client that knows of no history has deleted the queue.
+    -- without: of a history that begins again nothing is found
+    if number == '' and type(redis.pcall('LLEN', history)) == 'number' then redis.pcall('DEL', history) end
+    -- So does a client that takes away limits and knows of no history.
+    -- without: the plain text of a script is executed, and notes nothing
+    if not noted_limits then redis.pcall('HSET', meta, 'limits', '') end
     number = tonumber(number) or 1
     local before = tonumber(total) or 0
     total = before + event_count
@@ -17,18 +23,23 @@ if events and event_count > 0 then
     local noted = redis.pcall('RPUSH', history, unpack(events))
     if type(noted) == 'number' then
       redis.pcall('HSET', meta, 'history', most .. ';' .. age_ms .. string.format(';%.0f;%.0f', number + #events, total))
-      local tenth = math.max(100, most / 10)
-      -- with `false` for `math.floor(total / tenth) > math.floor(before / tenth)`: a history grows without bound
-      if math.floor(total / tenth) > math.floor(before / tenth) then
-        local gone = 0
-        while gone < 2000 do
-          local head = redis.call('LINDEX', history, gone) or ''
-          local its_total, at = string.match(head, '^%d+;(%d+);(%d+);')
-          if head == '' or its_total and tonumber(its_total) > total - most and tonumber(at) >= now - age_ms then break end
+      local step = math.max(100, math.min(500, most / 10))
+      -- with `false` for `math.floor(total / step) > math.floor(before / step)`: a history grows without bound
+      if math.floor(total / step) > math.floor(before / step) then
+        local at, gone = 0, 0
+        repeat
+          local head = redis.pcall('LINDEX', history, at)
+          if type(head) ~= 'string' then break end
+          local its_total, its_ms = string.match(head, '^%d+;(%d+);(%d+);')
+          if its_total then
+            -- without: who reads on begins in the middle of a call
+            gone = at
+            if tonumber(its_total) > total - most and tonumber(its_ms) >= now - age_ms then break end
+          end
           -- With its ids, which are long and not read.
-          gone = gone + (string.find(head, '\t', 1, true) and 2 or 1)
-        end
-        if gone > 0 then redis.call('LTRIM', history, gone, '-1') end
+          at = at + (string.find(head, '\t', 1, true) and 2 or 1)
+        until gone >= 2000
+        if gone > 0 then redis.pcall('LTRIM', history, gone, '-1') end
       end
     end
   end

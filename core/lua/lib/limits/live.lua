@@ -1,6 +1,6 @@
 -- A limit of a name that was taken away is kept until the last job that it parked, or that has a place, is gone; then it is
 -- forgotten here. A queue that lost its `meta` finds what its limits left behind, and treats it as if they were taken away.
--- Needs: `noted_history`. Gives: `live_limits`, `write_limits`, `MOST_NUMBERS`.
+-- Needs: `noted_history`, `noted_max_length`. Gives: `live_limits`, `write_limits`, `MOST_NUMBERS`.
 local MOST_NUMBERS = 200
 local function live_limits(listed)
   --- include: limits/parked
@@ -28,7 +28,7 @@ end
 
 local function write_limits(listed)
   -- Begins with what cannot grow: a server without memory must not stop a reserve. One that dies behind it must not have lost the limits.
-  local noted = listed or noted_history and ''
+  local noted = listed or (noted_history or noted_max_length) and ''
   redis.call('HDEL', meta, noted and '' or 'limits')
   -- with `if listed then` for `if noted then`: a queue whose limits are taken away keeps no history any more
   if noted then redis.call('HSET', meta, 'limits', noted) end

@@ -15,6 +15,6 @@ if limits then
     if queue_limit then want = math.min(want, limited.room(queue_limit)) end
     held_names = redis.call('EXISTS', parked) == 1 and limited.names
   else
-    reply[6] = noted_history and 2 or 0
+    reply[6] = (noted_history or noted_max_length) and 2 or 0
   end
 end

@@ -79,7 +79,20 @@ if #held > 0 then
       end
       its = table.concat(of_held, ',')
     end
-    happened('A', table.concat(held, '\n'), #held, its)
+    local ids = held
+    -- with `false` for `acked < #held`: an ack that is there twice is told twice
+    if acked < #held then
+      local is_told, of_each = {}, {}
+      for ms in string.gmatch(its, '[^,]+') do of_each[#of_each + 1] = ms end
+      local its_ms = {}
+      ids = {}
+      for k, id in ipairs(held) do
+        if not is_told[id] then ids[#ids + 1], its_ms[#its_ms + 1] = id, of_each[k] end
+        is_told[id] = true
+      end
+      its = table.concat(its_ms, ',')
+    end
+    happened('A', table.concat(ids, '\n'), #ids, its)
   end
   --- end
   if keyed == 1 then
