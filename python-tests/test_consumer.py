@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -505,3 +506,19 @@ def test_it_is_renewed_no_longer_than_its_timeout(queue: duly.Queue) -> None:
         job.ack()
     with pytest.raises(TypeError, match="renew must be a bool"):
         queue.reserve(renew=1)  # type: ignore[arg-type]
+
+
+def test_a_consumer_whose_function_leads_back_to_it_is_freed(client: duly.Client) -> None:
+    class App:
+        def __init__(self) -> None:
+            self.consumer = duly.Consumer(client, ["orders"], on_interrupt=self.told)
+
+        def told(self, job: duly.Job, why: str) -> None: ...
+
+    apps = [App() for _ in range(3)]
+    gone = [weakref.ref(app) for app in apps]
+    engines = [app.consumer._engine for app in apps]
+    apps.clear()
+    gc.collect()
+    assert [one() for one in gone] == [None] * 3
+    until(lambda: all(engine.is_over for engine in engines), "the engines go on")

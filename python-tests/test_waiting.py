@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 import threading
 import time
 from collections.abc import Callable
@@ -288,6 +291,64 @@ def test_the_interpreter_ends_while_clients_live_and_threads_wait(program: Start
     """
     for _ in range(5):
         assert program(code).ends_well().startswith("bye")
+
+
+SENDER = """
+    import atexit, threading, queue
+    class Sender:
+        def __init__(self):
+            self.lines = queue.Queue()
+            self.thread = threading.Thread(target=self.run, daemon=True)
+            self.thread.start()
+            atexit.register(self.close)
+        def run(self):
+            while (line := self.lines.get()) is not None:
+                self.send(line)
+        def close(self):
+            self.lines.put(None)
+            self.thread.join()
+    sender = Sender()
+    import duly  # behind it, so that its own function of atexit runs first
+    orders = duly.Client(URL, prefix=PREFIX).queue("q")
+    sender.send = orders.push
+    for number in range(100):
+        sender.lines.put(number)
+    print("main ends")
+"""
+HANDLER = """
+    import logging, threading, time
+    import duly
+    orders = duly.Client(URL, prefix=PREFIX).queue("q")
+    class Handler(logging.Handler):
+        def emit(self, record):
+            orders.push(record.getMessage())
+    log = logging.getLogger("app")
+    log.addHandler(Handler())
+    log.setLevel("INFO")
+    log.propagate = False
+    def loop():
+        while True:
+            log.info("line")
+    threading.Thread(target=loop, daemon=True).start()
+    time.sleep(0.2)
+    print("main ends")
+"""
+
+
+@pytest.mark.parametrize(("code", "least"), [(SENDER, 100), (HANDLER, 1)], ids=["sender", "handler"])
+def test_what_other_functions_of_atexit_wait_for_goes_on(server: Server, prefix: str, code: str, least: int) -> None:
+    setting = f"URL, PREFIX = {server.url!r}, {prefix!r}\n"
+    for _ in range(10):
+        done = subprocess.run(
+            [sys.executable, "-c", setting + textwrap.dedent(code)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "main ends\n", "")
+        queue = duly.Client(server.url, prefix=prefix).queue("q")
+        assert queue.purge("ready") >= least
 
 
 def test_a_wait_too_short_to_connect_is_an_ordinary_end(server: Server, prefix: str) -> None:

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import duly
 import pytest
@@ -292,3 +293,45 @@ def test_an_interruption_leaves_no_lock_of_python_held(program: Start, queue: du
     """
     loop = {"a log": 'log.info("row")', "a queue": "box.put(box.qsize()); box.get()"}[what]
     assert program(code % (count, loop)).ends_well() == f"{count}\n"
+
+
+@pytest.mark.parametrize("of_pool", [False, True], ids=["thread", "pool"])
+def test_a_handler_that_starts_threads_may_time_out(program: Callable[[str], Program], *, of_pool: bool) -> None:
+    code = f"""
+        import threading, time
+        from concurrent.futures import ThreadPoolExecutor
+        queue = duly.Client(URL, prefix=PREFIX).queue("q")
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=2)
+
+        def nothing(_=None):
+            time.sleep(0.002)
+
+        @worker.on("threads")
+        def start_threads(job):
+            while True:
+                if {of_pool}:
+                    with ThreadPoolExecutor(8) as pool:
+                        list(pool.map(nothing, range(8)))
+                else:
+                    thread = threading.Thread(target=int)
+                    thread.start()
+                    thread.join()
+
+        @worker.on("last")
+        def last(job):
+            worker.stop()
+
+        for number in range({40 if of_pool else 200}):
+            queue.push(number, name="threads", timeout={0.1 if of_pool else 0.03}, max_retries=0)
+        queue.push(1, name="last", priority=9)
+        worker.run()
+        print(queue.counts().failed)
+    """
+    status, out, err = program(code).end(90)
+    assert (status, out.strip()) == (0, "40" if of_pool else "200"), err[-2000:]
+
+
+def test_no_class_of_ours_is_a_thread() -> None:
+    # Attributes that a later Python gives its threads would hide methods of ours of the same names.
+    for file in Path(duly.__file__).parent.glob("*.py"):
+        assert not re.search(r"^class \w+\((threading\.)?Thread\b", file.read_text(), re.MULTILINE), file

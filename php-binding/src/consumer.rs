@@ -42,7 +42,8 @@ struct Owner {
     pid: u32,
     /// Left alone in a forked child: the thread is the parent's, and may have held any lock at the fork.
     consumer: ManuallyDrop<blocking::Consumer>,
-    on_interrupt: Option<Guarded>,
+    /// Let go of at the end: it may lead to the consumer, and PHP does not see that circle.
+    on_interrupt: RefCell<Option<Guarded>>,
     events: RefCell<VecDeque<WorkerEvent>>,
     /// Runs for which `onInterrupt` is still to be called.
     interrupted: RefCell<VecDeque<(u64, Interruption)>>,
@@ -115,7 +116,7 @@ impl Interrupt for Waits<'_> {
 
 impl Owner {
     fn next(self: &Rc<Self>, wait: Duration) -> Result<Option<Job>, Fault> {
-        if self.on_interrupt.is_some() {
+        if self.on_interrupt.borrow().is_some() {
             self.hear()?;
         }
         let Some(delivery) = self.consumer.next(wait, &mut Waits(self))? else { return Ok(None) };
@@ -147,12 +148,15 @@ impl Owner {
     }
 
     fn interrupt(&self, run: u64, why: Interruption) -> Result<(), Fault> {
-        let Some(on_interrupt) = &self.on_interrupt else { return Ok(()) };
+        // Its own, as PHP may close the consumer meanwhile.
+        let Some(on_interrupt) = self.on_interrupt.borrow().as_ref().map(|known| Guarded::of(known)) else {
+            return Ok(());
+        };
         let of_run = |out: &Weak<Out>| out.upgrade().filter(|out| out.delivery.number() == run);
         let Some(out) = self.out.borrow().iter().find_map(of_run) else { return Ok(()) };
         let why = call::function("Duly\\Interruption::from", vec![&why.as_str()])?;
         let job = Job::out(out).into_zval(false).map_err(|error| Fault::invalid(error.to_string()))?;
-        let callable = ZendCallable::new(on_interrupt).map_err(|error| Fault::invalid(error.to_string()))?;
+        let callable = ZendCallable::new(&on_interrupt).map_err(|error| Fault::invalid(error.to_string()))?;
         guarded(|| callable.try_call(vec![&job, &why]).map(drop)).map(drop)
     }
 }
@@ -217,7 +221,7 @@ impl Consumer {
         onInterrupt: Option<&Zval>,
     ) -> PhpResult<Self> {
         let start = || -> Result<Self, Fault> {
-            let on_interrupt = callable("onInterrupt", onInterrupt)?;
+            let on_interrupt = RefCell::new(callable("onInterrupt", onInterrupt)?);
             let settings = settings(queues, concurrency, lease, grace, timeout, name, prefetch)?;
             let consumer = ManuallyDrop::new(blocking::Consumer::start(&*client.blocking()?, settings)?);
             let (pid, events, out) = (process::id(), RefCell::default(), RefCell::default());
@@ -266,7 +270,11 @@ impl Consumer {
     pub fn close(&self, within: Option<&Zval>) -> PhpResult<()> {
         let close = || -> Result<(), Fault> {
             let within = span("within", within, Duration::ZERO)?;
-            self.owner.consumer.close(Some(within), &mut Waits(&self.owner)).map(drop)
+            self.owner.consumer.close(Some(within), &mut Waits(&self.owner))?;
+            // Not under the borrow: what it leads to may have a destructor.
+            let on_interrupt = self.owner.on_interrupt.take();
+            drop(on_interrupt);
+            Ok(())
         };
         Ok(close()?)
     }

@@ -142,10 +142,42 @@ impl InPython {
 
 /// A daemon thread whose wait is over while the interpreter ends must not ask for the GIL: before Python 3.14 such a thread
 /// is unwound through Rust's frames, which aborts the process. It sleeps until the process is gone.
+///
+/// Functions of `atexit` that were registered before ours run behind it, and may wait for what this thread does: so it goes on as long as
+/// the interpreter runs. It begins to end at once behind the last of them: who has seen it run for this long waits for one of these.
 fn park_if_exiting() {
-    if EXITING.get().is_some_and(|main| *main != thread::current().id()) {
-        loop {
-            thread::park();
-        }
+    if EXITING.get().is_none_or(|main| *main == thread::current().id()) {
+        return;
     }
+    let asked = is_finalizing();
+    let until = Instant::now() + LAST_STEPS;
+    while asked.as_ref().is_some_and(|is_finalizing| !is_finalizing()) {
+        if Instant::now() >= until {
+            return;
+        }
+        thread::sleep(LOOK_AGAIN / 8);
+    }
+    loop {
+        thread::park();
+    }
+}
+
+/// From the last function of `atexit` to the mark that no thread may run any more.
+const LAST_STEPS: Duration = Duration::from_millis(3);
+
+/// Asks whether the interpreter has begun to end; nothing where it cannot be asked without the GIL. The limited API has no such function for
+/// the older versions, but all have it.
+fn is_finalizing() -> Option<impl Fn() -> bool> {
+    static ASKED: OnceLock<Option<extern "C" fn() -> std::ffi::c_int>> = OnceLock::new();
+    let found = *ASKED.get_or_init(|| {
+        [c"Py_IsFinalizing", c"_Py_IsFinalizing"].into_iter().find_map(|name| {
+            // SAFETY: the name ends with a zero; nothing is loaded.
+            let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            // SAFETY: a function of Python with this name has been such a one since 3.7.
+            (!symbol.is_null()).then(|| unsafe {
+                std::mem::transmute::<*mut std::ffi::c_void, extern "C" fn() -> std::ffi::c_int>(symbol)
+            })
+        })
+    });
+    found.map(|asked| move || asked() != 0)
 }

@@ -63,10 +63,12 @@ class _Consumer(Generic[AnyJob]):
         refuse_green_threads()
         self._engine = PullEngine(client, queues, **settings)
         self._out = None if on_interrupt is None else _Out(on_interrupt)
-        # Neither keeps this object: when nobody has it any more, it is stopped.
+        # Neither keeps this object, and the thread does not keep the function that may lead to it: when nobody has it
+        # any more, it is stopped.
         weakref.finalize(self, self._engine.stop).atexit = False
         _open.add(self._engine)
-        threading.Thread(target=_watch, args=(self._engine, self._out), name="duly-consumer", daemon=True).start()
+        out = None if self._out is None else weakref.ref(self._out)
+        threading.Thread(target=_watch, args=(self._engine, out), name="duly-consumer", daemon=True).start()
 
     def stop(self) -> None:
         """Give out no more jobs, and give back those that were fetched ahead. Returns at once.
@@ -327,13 +329,13 @@ class _Out:
             log_safely(logging.ERROR, what, brief(error), logger=log, raised=error)
 
 
-def _watch(engine: PullEngine, out: _Out | None) -> None:
+def _watch(engine: PullEngine, out: weakref.ref[_Out] | None) -> None:
     """Log the events, and tell of interruptions, until the consumer has ended."""
     taken: list[WorkerEvent | None] = []
     until_it_returns(lambda: _hear(engine, out, taken), "the consumer", log)
 
 
-def _hear(engine: PullEngine, out: _Out | None, taken: list[WorkerEvent | None]) -> None:
+def _hear(engine: PullEngine, out: weakref.ref[_Out] | None, taken: list[WorkerEvent | None]) -> None:
     while True:
         if not taken:
             taken.extend(map(engine.event, (_A_WAIT_S,)))
@@ -344,8 +346,14 @@ def _hear(engine: PullEngine, out: _Out | None, taken: list[WorkerEvent | None])
         else:
             _log(event)
             if out is not None and event.run is not None and event.why is not None:
-                out.interrupt(event.run, event.why)
+                _tell(out(), event.run, event.why)
         taken.clear()
+
+
+def _tell(out: _Out | None, run: int, why: _Interruption) -> None:
+    # Of a consumer that nobody has any more the job itself says it.
+    if out is not None:
+        out.interrupt(run, why)
 
 
 def _log(event: WorkerEvent) -> None:

@@ -372,8 +372,8 @@ class Worker:
             for executor in executors.values():
                 threads.give(executor)
             watch.start()
-            while watch.is_alive():
-                watch.join(_LOOK_S)
+            while not watch.is_over(_LOOK_S):
+                pass
         finally:
             engine.stop()
             engine.stop()
@@ -441,7 +441,7 @@ class Ending:
         self.status = 0
 
 
-class _Watch(threading.Thread):
+class _Watch:
     """Logs the events of the engine, and interrupts runs that must end, until the engine has ended.
 
     With `patience`, a handler that goes on for so many seconds after it was interrupted ends the worker: the executor
@@ -460,7 +460,8 @@ class _Watch(threading.Thread):
         *,
         is_callers_loop: bool,
     ) -> None:
-        super().__init__(name="duly-worker-watch", daemon=True)
+        # It has a thread and is none: names of ours could be those of Python's own attributes, in whichever version.
+        self._thread = threading.Thread(target=self._run, name="duly-worker-watch", daemon=True)
         self._is_callers_loop = is_callers_loop
         self._memory = memory
         self._engine = engine
@@ -481,11 +482,19 @@ class _Watch(threading.Thread):
 
     def end(self, wait: float) -> None:
         """Wait so long for the end, once the engine has nothing more to say."""
-        if self.ident is not None:
-            self.join(wait)
+        if self._thread.ident is not None:
+            self._thread.join(wait)
 
-    def run(self) -> None:
-        """Do it."""
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        self._thread.start()
+
+    def is_over(self, wait: float) -> bool:
+        """Wait so long, and say whether the engine has ended."""
+        self._thread.join(wait)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
         try:
             while True:
                 looks = self._interrupted or self._memory is not None or self._is_callers_loop

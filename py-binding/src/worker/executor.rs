@@ -181,6 +181,9 @@ impl Executor {
         if !unless_in.is_empty() && takes_or_frees_a_lock(py, thread, &unless_in)? {
             return Ok(None);
         }
+        if py.version_info() < (3, 12) && starts_a_thread(py, thread, &unless_in)? {
+            std::thread::sleep(UNTIL_IT_RUNS);
+        }
         let mut current = self.lock();
         if current.thread_of(py, run) != Some(thread) {
             return Ok(Some(false));
@@ -284,11 +287,39 @@ const FOR_ITS_CALLER: [&str; 8] = [
 fn takes_or_frees_a_lock(py: Python<'_>, thread: c_ulong, files: &Bound<'_, PyTuple>) -> PyResult<bool> {
     let frames = py.import("sys")?.call_method0("_current_frames")?;
     let Ok(frame) = frames.get_item(thread) else { return Ok(false) };
+    is_in(&frame, &FOR_ITS_CALLER, files)
+}
+
+/// Does that thread start another one, or wait in `start` until that runs? Before Python 3.12 the new one has the number of this one until the
+/// system has begun it, and would get the exception in its place: then nobody ever says that it runs. It needs no GIL to take its own number.
+fn starts_a_thread(py: Python<'_>, thread: c_ulong, files: &Bound<'_, PyTuple>) -> PyResult<bool> {
+    let frames = py.import("sys")?.call_method0("_current_frames")?;
+    let Ok(mut frame) = frames.get_item(thread) else { return Ok(false) };
+    for _ in 0..DEEPEST_START {
+        if is_in(&frame, &["start"], files)? {
+            return Ok(true);
+        }
+        frame = frame.getattr("f_back")?;
+        if frame.is_none() {
+            break;
+        }
+    }
+    Ok(false)
+}
+
+/// Is this the frame of a function with one of these names, of one of these files?
+fn is_in(frame: &Bound<'_, PyAny>, names: &[&str], files: &Bound<'_, PyTuple>) -> PyResult<bool> {
     let code = frame.getattr("f_code")?;
     let name = code.getattr("co_name")?.cast_into::<PyString>()?;
-    Ok(FOR_ITS_CALLER.contains(&&*name.to_cow()?)
+    Ok(names.contains(&&*name.to_cow()?)
         && code.getattr("co_filename")?.call_method1("startswith", (files,))?.extract::<bool>()?)
 }
+
+/// With the GIL, so that nothing else of Python goes on: far longer than the system takes to begin a thread.
+const UNTIL_IT_RUNS: Duration = Duration::from_millis(10);
+
+/// `start`, `Event.wait`, `Condition.wait`, and what that calls.
+const DEEPEST_START: usize = 5;
 
 /// As Python's `threading.get_ident` says it.
 #[expect(clippy::unnecessary_wraps, reason = "the form in which it is kept")]
