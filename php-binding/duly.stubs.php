@@ -265,7 +265,8 @@ namespace Duly {
          *     Default: as many as run within 50 ms
          * @param ?callable(Job, Interruption): mixed $onInterrupt is called in `next`, `events` and `close` for each
          *     job that is out and whose run is of no use any more: its time is over, its lease is lost, or the grace
-         *     has ended. Default: none
+         *     has ended. If it leads back to this object, as a method of whoever has it does, `close` it: PHP does not
+         *     find that circle. Default: none
          *
          * @throws Exception\InvalidArgumentException
          */

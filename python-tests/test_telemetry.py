@@ -129,3 +129,19 @@ def test_it_is_not_imported_by_duly(program: Callable[[str], Program]) -> None:
     print([name for name in sys.modules if name.startswith("opentelemetry")])
     """
     assert program(code).ends_well() == "[]\n"
+
+
+def test_jobs_are_pushed_though_opentelemetry_is_broken(program: Callable[[str], Program]) -> None:
+    code = """
+        import logging, sys
+        from unittest.mock import MagicMock
+        logging.basicConfig()
+        sys.modules["opentelemetry"] = sys.modules["opentelemetry.trace"] = MagicMock()
+        queue = duly.Client(URL, prefix=PREFIX).queue("q")
+        for number in range(3):
+            queue.push(number)
+        print(queue.counts().ready)
+    """
+    status, out, err = program(code).end()
+    assert (status, out) == (0, "3\n"), err
+    assert err.count("OpenTelemetry gives no trace") == 1

@@ -220,3 +220,19 @@ def test_the_page_switches_a_history_on_and_finds_jobs_that_are_gone(web: Web, o
     assert "gone" in text
     assert 'href="/job?queue=orders&amp;parts=0&amp;id=order-42"' in text or "id=order-42" in text
     assert "No job has this id" in web.get("/search?q=order-43").text
+
+
+def test_why_says_in_a_sentence_what_holds_a_job_back_or_how_it_ended(
+    duly_command: Command, client: duly.Client
+) -> None:
+    queue = client.queue("orders")
+    queue.keep_history()
+    queue.push(1, id="a", key="k", delay=60)
+    status, out, _ = duly_command("why", "orders", "a")
+    assert (status, out.startswith("delayed: waits for its due time, in ")) == (0, True)
+    assert json.loads(duly_command("why", "orders", "--key", "k", "--json")[1])["state"] == "delayed"
+    queue.cancel(id="a")
+    assert duly_command("why", "orders", "a")[1].startswith("gone: cancelled at ")
+    assert duly_command("why", "orders", "--key", "k")[0] == 1
+    assert duly_command("why", "orders", "b")[0] == 1
+    assert duly_command("why", "orders")[0] == 2

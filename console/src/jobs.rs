@@ -1,4 +1,4 @@
-//! `duly peek`, `duly find` and `duly push`.
+//! `duly peek`, `duly find`, `duly why` and `duly push`.
 
 use std::io::Read;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::matches::{EVERY, Matches, end_progress, in_their_order, progress};
 use crate::show::{Shown, escaped, moment, most_failures, or_dash};
 use crate::target::{By, One, Which};
+use crate::trace::precise;
 use crate::when::When;
 use crate::{DONE, FAILED, Output, invalid};
 
@@ -174,6 +175,54 @@ impl Find {
             output.line(&format!("{:<12}{}", if at == 0 { "error" } else { "" }, escaped(line.chars())));
         }
         output.line(&format!("{:<12}{}", "data", escaped(envelope.data.as_str().chars())));
+        Ok(DONE)
+    }
+}
+
+/// Say in a sentence why a job does not run, who runs it, or what became of it
+#[derive(Debug, Args)]
+#[command(after_help = "\
+examples:
+  duly why orders order-42
+  duly why orders --key close:42")]
+pub(crate) struct Why {
+    #[command(flatten)]
+    one: One,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl Why {
+    pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        let queue = self.one.open(&output).await?;
+        let by = self.which.by()?;
+        let found = match by {
+            By::Id(id) => queue.find(id).await?,
+            By::Key(key) => queue.find_key(key).await?,
+        };
+        let told = match (&found, by) {
+            (Some(found), _) => Some((found.job.state.as_str(), found.why.clone())),
+            // The history knows how it ended.
+            (None, By::Id(id)) => queue.trace(id).await?.and_then(|trace| {
+                let last = trace.events.last()?;
+                Some(("gone", format!("{} at {} UTC", last.what.as_str().replace('_', " "), precise(last.at))))
+            }),
+            (None, By::Key(_)) => None,
+        };
+        let Some((state, why)) = told else {
+            output.complain(&format!(
+                "nothing is known of such a job of {}: it is done, was cancelled, or never was there",
+                self.one.queue
+            ));
+            return Ok(FAILED);
+        };
+        if self.shown.json {
+            output.json(&serde_json::json!({"state": state, "why": why}))?;
+        } else {
+            output.line(&format!("{state}: {}", escaped(why.chars())));
+        }
         Ok(DONE)
     }
 }

@@ -9,7 +9,7 @@
 //! | `completions.rs` | `duly completions`: for shells |
 //! | `confirm.rs` | asking before what cannot be undone |
 //! | `doctor.rs` | `duly doctor`: what would lose, refuse or delay jobs |
-//! | `jobs.rs` | `duly peek`, `find`, `push` |
+//! | `jobs.rs` | `duly peek`, `find`, `why`, `push` |
 //! | `limits.rs` | `duly limits` |
 //! | `metrics.rs` | `duly metrics`: what the server knows now, for Prometheus |
 //! | `queues.rs` | `duly queues`, `counts`, `delete` |
@@ -88,6 +88,7 @@ enum Command {
     Counts(queues::Counts),
     Peek(jobs::Peek),
     Find(Box<jobs::Find>),
+    Why(Box<jobs::Why>),
     Trace(trace::Trace),
     Failed(failed::Failed),
     Push(Box<jobs::Push>),
@@ -345,6 +346,7 @@ impl Command {
             Self::Counts(command) => Box::pin(command.run(output)),
             Self::Peek(command) => Box::pin(command.run(output)),
             Self::Find(command) => Box::pin(command.run(output)),
+            Self::Why(command) => Box::pin(command.run(output)),
             Self::Trace(command) => Box::pin(command.run(output)),
             Self::Failed(command) => Box::pin(command.run(output)),
             Self::Push(command) => Box::pin(command.run(output)),

@@ -313,7 +313,9 @@ async fn who_reserves_while_permissions_are_withdrawn_takes_nothing_from_others_
 
         server.redis_cli(&["acl", "setuser", "worker", withdrawn[0], withdrawn[1]]);
         eventually("their lease is over", || async {
-            assert_eq!(held.extend(LEASE).await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+            // On a busy machine its deadline may end within an attempt.
+            let refused = held.extend(LEASE).await.unwrap_err().kind();
+            assert!(matches!(refused, ErrorKind::PermissionDenied | ErrorKind::Timeout), "{refused:?}");
             // A call that only reads may be answered, and says nothing of those that write.
             let _ = mine.find("a").await;
             others.counts().await.unwrap().next_lease_end_in == Some(Millis::ZERO)
