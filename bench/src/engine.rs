@@ -37,7 +37,7 @@ impl Engine {
         Ok(Self { queue: server.client()?.queue("ready")?, job: plain_job()?, delay: None, keeps_history: false })
     }
 
-    /// The same in a queue that keeps a history, as large as it is unless it is told otherwise.
+    /// The same in a queue that keeps a history of the default size.
     pub(crate) fn with_history(server: &Server) -> Result<Self, Failure> {
         Ok(Self { queue: server.client()?.queue("noted")?, keeps_history: true, ..Self::ready(server)? })
     }

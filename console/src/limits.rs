@@ -1,5 +1,6 @@
 //! `duly limits`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -26,13 +27,13 @@ pub(crate) struct Limits {
     #[arg(long)]
     name: Option<String>,
     /// The most jobs that run at once, in all workers together; or `none`
-    #[arg(long, value_parser = concurrency)]
+    #[arg(long, value_parser = jobs::<u32>)]
     concurrency: Option<Limit<u32>>,
     /// How many jobs start in a time, such as 100/1s; or `none`
     #[arg(long, value_parser = rate)]
     rate: Option<Limit<Rate>>,
     /// How many jobs the queue takes, failed ones not counted: more are refused; or `none`
-    #[arg(long, value_parser = length, conflicts_with = "name")]
+    #[arg(long, value_parser = jobs::<u64>, conflicts_with = "name")]
     max_length: Option<Limit<u64>>,
     #[command(flatten)]
     shown: Shown,
@@ -55,14 +56,8 @@ impl<T: Copy> Limit<T> {
     }
 }
 
-pub(crate) fn concurrency(text: &str) -> Result<Limit<u32>, String> {
-    match text {
-        "none" => Ok(Limit::None),
-        _ => text.parse().map(Limit::Is).map_err(|_| "it is a number of jobs, or none".to_owned()),
-    }
-}
-
-pub(crate) fn length(text: &str) -> Result<Limit<u64>, String> {
+/// A concurrency or a maximum length.
+pub(crate) fn jobs<T: FromStr>(text: &str) -> Result<Limit<T>, String> {
     match text {
         "none" => Ok(Limit::None),
         _ => text.parse().map(Limit::Is).map_err(|_| "it is a number of jobs, or none".to_owned()),
@@ -80,9 +75,9 @@ pub(crate) fn rate(text: &str) -> Result<Limit<Rate>, String> {
     Ok(Limit::Is(Rate { jobs: jobs.parse().map_err(|_| wrong())?, per: crate::when::span(&per).map_err(|_| wrong())? }))
 }
 
-/// A concurrency as a command line takes it.
-pub(crate) fn or_none(concurrency: Option<u32>) -> String {
-    concurrency.map_or_else(|| "none".to_owned(), |most| most.to_string())
+/// A concurrency or a maximum length as a command line takes it.
+pub(crate) fn or_none<T: ToString>(most: Option<T>) -> String {
+    most.map_or_else(|| "none".to_owned(), |most| most.to_string())
 }
 
 /// A rate as a command line takes it.
@@ -170,6 +165,6 @@ mod tests {
             };
             assert_eq!(rate_or_none(read), text);
         }
-        assert_eq!([or_none(None), or_none(Some(20))], ["none", "20"]);
+        assert_eq!([or_none::<u32>(None), or_none(Some(20))], ["none", "20"]);
     }
 }

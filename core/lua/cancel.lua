@@ -27,8 +27,6 @@ for at = first_item, #ARGV do
   if state then removed = removed + 1 end
   --- if limited
   if state then happened('C', id, 1, state) end
-  --- end
-  --- if limited
   -- without: the place of a cancelled job stays empty for a second
   if state == 'reserved' then is_freed = true end
   --- end

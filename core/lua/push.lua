@@ -83,8 +83,6 @@ if events then
     for i = first_item, last_item, 2 do ids[#ids + 1] = ARGV[i] end
   end
   happened('P', table.concat(ids, '\n'), #ids, (at and string.format('%.0f', at) or '') .. ';')
-end
-if events then
   --- include: call/clock, history/keep
 end
 --- end

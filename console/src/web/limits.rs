@@ -10,7 +10,7 @@ use super::request::Fields;
 use super::text::{or_dash, shown};
 use super::view::{Failure, Page, Shown, View};
 use super::words::{Words, fill};
-use crate::limits::{Limit, change, concurrency, length, or_none, rate, rate_or_none};
+use crate::limits::{Limit, change, jobs, or_none, rate, rate_or_none};
 
 /// Those that are set, on the page of the queue.
 pub(crate) fn show(view: &View<'_>, named: &Named, limits: &Limits) -> Markup {
@@ -75,7 +75,7 @@ pub(crate) async fn ask(view: &View<'_>) -> Shown {
             @if is_new { label { (words.name) input name="name" maxlength="256" autocomplete="off" required; } }
             (input(words.concurrency, "concurrency", &or_none(limits.concurrency)))
             (input(words.rate, "rate", &rate_or_none(limits.rate)))
-            @if is_of_queue { (input(words.max_length, "max_length", &length_or_none(all.max_length))) }
+            @if is_of_queue { (input(words.max_length, "max_length", &or_none(all.max_length))) }
             button.primary { (words.save) }
         },
     );
@@ -98,10 +98,10 @@ pub(crate) async fn save(words: &Words, named: &Named, queue: &Queue, form: &Fie
     if is_new && name.is_none() {
         return Err(wrong(words.bad_limited_name));
     }
-    let concurrency = concurrency(as_none(form.get("concurrency"))).map_err(|_| wrong(words.bad_concurrency))?;
+    let concurrency = jobs(as_none(form.get("concurrency"))).map_err(|_| wrong(words.bad_concurrency))?;
     let rate = rate(as_none(form.get("rate"))).map_err(|_| wrong(words.bad_rate))?;
     let most = match name {
-        None => Some(length(as_none(form.get("max_length"))).map_err(|_| wrong(words.bad_max_length))?),
+        None => Some(jobs(as_none(form.get("max_length"))).map_err(|_| wrong(words.bad_max_length))?),
         Some(_) => None,
     };
     let before = queue.limits().await?;
@@ -143,11 +143,7 @@ fn written(limits: &NameLimits) -> String {
 
 /// Those of the whole queue, with its length.
 fn written_with(limits: &Limits) -> String {
-    format!("{} {}", written(&of(limits, None)), length_or_none(limits.max_length))
-}
-
-fn length_or_none(most: Option<u64>) -> String {
-    most.map_or_else(|| "none".to_owned(), |most| most.to_string())
+    format!("{} {}", written(&of(limits, None)), or_none(limits.max_length))
 }
 
 /// What a form leaves empty is no limit.
@@ -165,9 +161,9 @@ mod tests {
 
     #[test]
     fn a_wrong_limit_is_refused_in_the_words_of_the_command() {
-        assert!(ENGLISH.bad_concurrency.contains(&concurrency("many").unwrap_err()));
+        assert!(ENGLISH.bad_concurrency.contains(&jobs::<u32>("many").unwrap_err()));
         assert!(ENGLISH.bad_rate.contains(&rate("many").unwrap_err()));
-        assert!(ENGLISH.bad_max_length.contains(&length("many").unwrap_err()));
+        assert!(ENGLISH.bad_max_length.contains(&jobs::<u64>("many").unwrap_err()));
     }
 
     #[test]

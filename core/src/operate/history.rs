@@ -1,5 +1,5 @@
 //! The history of a queue: what happened to its last jobs, also to those that are gone. Off unless switched on; then each script notes
-//! what it does, in one entry for all jobs of a call (`lua/lib/history`).
+//! what it does, two elements for each kind of event of a call, whatever the number of its jobs (`lua/lib/history`).
 
 use std::time::Duration;
 
@@ -266,8 +266,9 @@ impl Queue {
     /// Keeps a history of this queue: what happened to its last jobs, about so many, and for how long at the most (default 1,000 jobs and
     /// 24 h; at most 1,000,000 jobs). No jobs: none is kept any more, and what was kept goes.
     ///
-    /// An event takes 20 bytes on the server in a batch, about 60 and the host's name in a call of its own, a job has three to five, and the server works a tenth longer for batches of a hundred, a quarter for single calls; a queue without a history
-    /// pays nothing. [`Queue::trace`] reads it. Each part of a partitioned queue keeps its share. Errors: `InvalidArgument`.
+    /// An event takes 20 bytes on the server in a batch, about 60 and the host's name in a call of its own, and a job has three to five. The
+    /// server works a tenth longer for batches of a hundred, a quarter for single calls; a queue without a history pays nothing.
+    /// [`Queue::trace`] reads it. Each part of a partitioned queue keeps its share. Errors: `InvalidArgument`.
     ///
     /// ```no_run
     /// # async fn doc(orders: duly::Queue) -> Result<(), duly::Error> {

@@ -36,7 +36,7 @@ pub(crate) struct PartShared {
     pub(crate) keys: QueueKeys,
     /// The priority levels that the queue is known to use, as bits.
     levels: AtomicU16,
-    /// Is it known to have limits, or to keep a history?
+    /// Is it known to have limits or a maximum length, or to keep a history?
     has_options: AtomicBool,
     /// How it is put on the list of queues.
     pub(super) registration: Registration,

@@ -1,5 +1,5 @@
 -- What is done with jobs that come back from a worker: because it says so, or because its lease is over.
--- Needs: what `call/meta` and `call/clock` give, but in the plain text what `history/events` gives. Gives: `routing`, `read_note`, `write_note`, `note_return`, `enter_failed`,
+-- Needs: what `call/meta` and `call/clock` give, except in the plain text what `history/events` gives. Gives: `routing`, `read_note`, `write_note`, `note_return`, `enter_failed`,
 -- `free_key`, `trim_failed`, `note_unheard`, `to_head`.
 --- include: job/routing, back/note, failed/set, failed/note_unheard, back/to_head
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.

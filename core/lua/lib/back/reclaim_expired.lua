@@ -1,7 +1,7 @@
 -- Takes back leases that are over, at most `reclaim_cap`. Goes to the head of its ready list: it is older than what waits there.
 -- Adds to `reply`, where jobs failed for whose results somebody may wait, a list of none, one of their ids, and 0; and says
 -- there whether it stopped before its cap.
--- Needs: what `call/meta` and `back/coming_back` give, `expired`, `reply`, but in the plain text what `history/events` gives. Gives: nothing but that.
+-- Needs: what `call/meta` and `back/coming_back` give, `expired`, `reply`, except in the plain text what `history/events` gives. Gives: nothing but that.
 --- include: reserve/ahead, back/lease_ended, job/keeps_result, job/fitting
 -- The rest is there for the next call. A hundred of those that nobody noted as large are not too much.
 -- with `if noted_large then`: a thousand dead workers' jobs are read in one call, ten times as much as one may read

@@ -2,7 +2,7 @@
 -- that could write: the client brings an older one up to ours (`upgrade`), and leaves a newer one alone. The caller passes the lists of
 -- the priority levels that it knows to be in use; if there are others, the reply names them and it calls again.
 -- Gives: what the queue says: `noted_format`, `noted_levels`, `noted_timer`, `noted_paused`, `noted_stale`, `noted_limits`, `noted_large`,
--- `last_token`, and but in the plain text `noted_history` and `noted_max_length`; the `levels` in use and the `limits` that follow from it; `refused`; `LARGE`.
+-- `last_token`, and, except in the plain text, `noted_history` and `noted_max_length`; the `levels` in use and the `limits` that follow from it; `refused`; `LARGE`.
 
 -- A hundred records of at most so many bytes are not more than one call may read. Where there may be larger ones, `meta` says so.
 local LARGE = 41943

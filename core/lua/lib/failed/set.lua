@@ -1,6 +1,6 @@
 -- `failed` is bounded by count and by age. A call in which jobs entered lets a hundred of the oldest go at most, or as many as
 -- entered if these are more: else a queue that fails by the thousand would outgrow its bound.
--- Needs: what `call/clock` gives, but in the plain text what `history/events` gives. Gives: `trim_failed`, `free_key`, `enter_failed`.
+-- Needs: what `call/clock` gives, except in the plain text what `history/events` gives. Gives: `trim_failed`, `free_key`, `enter_failed`.
 local TRIM_CAP = 100
 
 local function forget_failed(ids)

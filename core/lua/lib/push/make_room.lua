@@ -1,6 +1,6 @@
 -- Removes whoever holds the id and the key of a new job.
 -- Needs: `id`, `key`, `holder`, `entered` (the level of the new job if it is ready at once), `awaited`, `line`, `is_freed`,
--- `keeps_result`, what `push/holder` and `job/remove` give, but in the plain text what `history/events` gives. Gives: `line`, `holder`, `is_freed`, and more of what is awaited.
+-- `keeps_result`, what `push/holder` and `job/remove` give, except in the plain text what `history/events` gives. Gives: `line`, `holder`, `is_freed`, and more of what is awaited.
 
 -- The id may be that of one job and the key that of another: both are replaced.
 local free_entry = entered

@@ -1,5 +1,5 @@
 -- Moves due jobs from `delayed` to their ready lists, oldest due first, at most `promote_cap`.
--- Needs: what `call/clock` gives, `promote_cap`, but in the plain text what `history/events` gives. Gives: `promoted`.
+-- Needs: what `call/clock` gives, `promote_cap`, except in the plain text what `history/events` gives. Gives: `promoted`.
 
 -- with `'LIMIT', '0', '100000')` for `'LIMIT', '0', promote_cap)`: a million jobs due at once stall the server
 local promoted = redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', promote_cap)

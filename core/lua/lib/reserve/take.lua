@@ -1,7 +1,7 @@
 -- Takes jobs off the ready lists, the first level first, chunk by chunk. All of a chunk is read first, so that a wrong type or a huge
 -- record stops it before anything moved; entries of jobs that were cancelled or moved since are skipped.
 -- Needs: what `call/meta`, `reserve/check_types`, `reserve/within_limits` and `reserve/next_token` give, `paused`, `some_large`,
--- `reply`, but in the plain text what `history/events` gives. Gives: `granted`, how many of them the reply has; `ends` and `lease_pairs` for their leases, `place_pairs` for the
+-- `reply`, except in the plain text what `history/events` gives. Gives: `granted`, how many of them the reply has; `ends` and `lease_pairs` for their leases, `place_pairs` for the
 -- places of names, `granted_texts` for the call that comes again; `left_behind`: more could be taken.
 local READ_CHUNK = 100
 -- So many entries that no longer count go without a look at each.

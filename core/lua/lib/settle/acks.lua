@@ -1,8 +1,8 @@
 -- Settles acks: first the leases are compared with the tokens, then all moves are made. `flags` gets one character an
 -- outcome: `1` settled, `0` the lease was lost and nothing was touched, `2` settled, but a server without memory did not keep
 -- what would have grown it.
--- Needs: `flags`, `next_item`, `is_full`, what `call/meta` gives, but in the plain text `took` and what `history/events` gives. Gives: `flags`; `next_item` is the first behind the acks,
--- `is_full` says that the server has no memory.
+-- Needs: `flags`, `next_item`, `is_full`, what `call/meta` gives, except in the plain text `took` and what `history/events` gives.
+-- Gives: `flags`; `next_item` is the first behind the acks, `is_full` says that the server has no memory.
 local held, keys_at = {}, nil
 flags, next_item, is_full = {}, first_item, false
 
@@ -80,7 +80,7 @@ if #held > 0 then
       its = table.concat(of_held, ',')
     end
     local ids = held
-    -- with `false` for `acked < #held`: an ack that is there twice is told twice
+    -- with `false` for `acked < #held`: the history has an ack twice that is there twice
     if acked < #held then
       local is_told, of_each = {}, {}
       for ms in string.gmatch(its, '[^,]+') do of_each[#of_each + 1] = ms end

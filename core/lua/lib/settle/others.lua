@@ -6,7 +6,7 @@
 -- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them
 -- unheard: as failed, and no hook of a worker was called
 -- start: stays reserved, and its run is about to start
--- Needs: what `settle/acks`, `back/coming_back`, `call/meta` and `call/clock` give, `wake_one`, but in the plain text `took` and what
+-- Needs: what `settle/acks`, `back/coming_back`, `call/meta` and `call/clock` give, `wake_one`, except in the plain text `took` and what
 -- `history/events` gives. Gives: nothing but more flags.
 --- include: wake/at, job/delayed_member, settle/start
 -- without: a foreign type under `delayed` loses the jobs to be retried
