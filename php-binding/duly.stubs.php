@@ -339,7 +339,7 @@ namespace Duly {
         {
         }
 
-        /** @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost` so far */
+        /** @return array<string, int> how many jobs are `acked`, `failed`, `released`, `lost` and `expired` so far */
         public function report(): array
         {
         }
@@ -422,6 +422,9 @@ namespace Duly {
          * @param ?string $raw the data as JSON, kept byte for byte, instead of `data`. Default: none
          * @param ?string $durability when the push returns: `none` (the server has the job in memory), `wait:<n>` (so
          *     many replicas have it, 1 to 4,294,967,295) or `fsync` (the server's disk has it). Default: the client's
+         * @param int|float|\DateInterval|\DateTimeInterface|null $expires drops the job if no run of it has started by
+         *     then: seconds or an interval that begins now, or a time; later than the job is due. The push asks the
+         *     server for its time. Default: never
          *
          * @return string the id; with `onDuplicate: 'keep'` that of the job that stays
          *
@@ -451,6 +454,7 @@ namespace Duly {
             OnDuplicate|string|null $onDuplicate = null,
             #[\SensitiveParameter] ?string $raw = null,
             ?string $durability = null,
+            int|float|\DateInterval|\DateTimeInterface|null $expires = null,
         ): string {
         }
 
@@ -924,6 +928,8 @@ namespace Duly {
         public readonly int $returns;
         /** The longest run in seconds; null if there is no limit. */
         public readonly ?float $timeout;
+        /** When it is dropped unless a run of it has started, in unix seconds; null if never. */
+        public readonly ?float $expires;
         /** For how many seconds its result is kept; null if it is not kept. */
         public readonly ?float $resultTtl;
         /** When it was pushed, in unix seconds by the producer's clock. */
@@ -1126,6 +1132,7 @@ namespace Duly {
             OnDuplicate|string|null $onDuplicate = null,
             #[\SensitiveParameter] ?string $raw = null,
             ?string $durability = null,
+            int|float|\DateInterval|\DateTimeInterface|null $expires = null,
         ) {
         }
     }
@@ -2493,7 +2500,7 @@ namespace Duly {
         }
 
         /**
-         * Returns how many jobs are `acked`, `failed`, `released` and `lost` so far.
+         * Returns how many jobs are `acked`, `failed`, `released`, `lost` and `expired` so far.
          *
          * @return array<string, int>
          */

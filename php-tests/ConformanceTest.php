@@ -44,6 +44,7 @@ final class ConformanceTest extends TestCase
     ];
     private const TOTALS = [
         'pushed', 'acked', 'retried', 'released', 'failed', 'reclaimed', 'cancelled', 'requeued', 'purged', 'trimmed',
+        'expired',
     ];
 
     private static int $number = 0;

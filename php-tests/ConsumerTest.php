@@ -43,7 +43,8 @@ final class ConsumerTest extends ServerTestCase
         self::assertSame(2, $counts->totals['acked']);
         self::assertStringStartsWith('DomainException: later at ', $this->queue->find('a')->error);
         self::assertSame([1, 0], [$this->queue->find('a')->attempts, $this->queue->find('e')->attempts]);
-        self::assertSame(['acked' => 2, 'failed' => 2, 'lost' => 0, 'released' => 1], $consumer->report());
+        $report = ['acked' => 2, 'expired' => 0, 'failed' => 2, 'lost' => 0, 'released' => 1];
+        self::assertSame($report, $consumer->report());
         self::assertNull($consumer->next());
     }
 

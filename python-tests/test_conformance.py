@@ -14,7 +14,19 @@ from support import Server
 
 FOLDER = Path(__file__).resolve().parent.parent / "conformance" / "scenarios"
 START_S = 1_790_000_000
-TOTALS = ["pushed", "acked", "retried", "released", "failed", "reclaimed", "cancelled", "requeued", "purged", "trimmed"]
+TOTALS = [
+    "pushed",
+    "acked",
+    "retried",
+    "released",
+    "failed",
+    "reclaimed",
+    "cancelled",
+    "requeued",
+    "purged",
+    "trimmed",
+    "expired",
+]
 JOB = [
     "id",
     "name",
@@ -29,6 +41,7 @@ JOB = [
     "headers",
     "token",
     "timeout",
+    "expires",
 ]
 VIEW = [
     "id",
@@ -40,6 +53,7 @@ VIEW = [
     "error",
     "headers",
     "timeout",
+    "expires",
     "state",
     "at",
     "undecodable",

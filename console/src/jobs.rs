@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use duly::{Error, Found, JobView, NewJob, OnDuplicate, State};
+use duly::{Error, Found, JobView, Millis, NewJob, OnDuplicate, State};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -161,6 +161,7 @@ impl Find {
             ("came back", job.returns.to_string()),
         ];
         lines.extend(job.at.map(|at| ("at", format!("{} UTC", moment(at)))));
+        lines.extend(envelope.expires.map(|at| ("expires", format!("{} UTC", moment(at)))));
         lines.extend(envelope.timeout.map(|timeout| ("timeout", format!("{timeout} s"))));
         if let Some(progress) = &job.progress {
             lines.push(("progress", format!("{:.0} % {}", progress.fraction * 100.0, progress.text)));
@@ -389,6 +390,9 @@ pub(crate) struct Push {
     /// How long it may run, such as 90s
     #[arg(long, value_parser = crate::when::span)]
     timeout: Option<Duration>,
+    /// When it is dropped unless it has started, such as 10m
+    #[arg(long, value_name = "IN", value_parser = crate::when::span)]
+    expires: Option<Duration>,
     /// A header, such as tenant=acme; once for each
     #[arg(long = "header", value_name = "NAME=VALUE")]
     headers: Vec<String>,
@@ -414,6 +418,9 @@ impl Push {
         job = self.priority.iter().fold(job, |job, priority| job.priority(*priority));
         job = self.max_retries.iter().fold(job, |job, retries| job.max_retries(*retries));
         job = self.timeout.iter().fold(job, |job, timeout| job.timeout(*timeout));
+        if let Some(expires) = self.expires {
+            job = job.expires(duly::When::After(Millis::from_duration(expires)?));
+        }
         for header in &self.headers {
             let (name, value) =
                 header.split_once('=').ok_or_else(|| invalid(format!("a header is NAME=VALUE, not '{header}'")))?;

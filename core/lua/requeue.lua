@@ -36,6 +36,9 @@ for at = first_item, #ARGV do
     else
       redis.call('ZREM', failed, id)
       redis.call('HDEL', returned, id)
+      -- What was run again by hand has begun before. Data that ends like this only counts as come back once.
+      -- without: a job that expires is dropped when it is run again
+      if string.find(record, '"expires":', -64, true) then redis.call('HSET', returned, id, '0;1;') end
       if key then redis.call('HSET', keys, key, id) end
       redis.call('RPUSH', ready(level), id)
       requeued = requeued + 1

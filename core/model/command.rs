@@ -56,9 +56,9 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Does its caller say that somebody may wait for the result? In these tests, of every job that failed for good with a text.
+    /// Does its caller say that somebody may wait for the result? In these tests, of every job that failed for good, or expired, with a text.
     pub(super) fn is_awaited(&self) -> bool {
-        matches!(&self.became, Became::Back { verb: Verb::Failed | Verb::Unheard, error, .. } if !error.is_empty())
+        matches!(&self.became, Became::Back { verb: Verb::Failed | Verb::Unheard | Verb::Expired, error, .. } if !error.is_empty())
     }
 
     /// It ends nothing.

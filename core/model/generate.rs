@@ -308,6 +308,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         Verb::Failed,
         Verb::Unheard,
         Verb::Unstarted,
+        Verb::Expired,
         Verb::Start,
     ]);
     let delay_ms = select(vec![0, 0, 1, 10, 100]);

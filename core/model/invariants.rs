@@ -250,7 +250,8 @@ impl History {
     /// Every job that was pushed is there, or left in one of the ways to leave.
     fn check_conservation(&self, after: &State) -> Result<(), String> {
         let stat = |name| after.stats.get(name).copied().unwrap_or(0);
-        let gone = stat("acked") + stat("cancelled") + stat("purged") + stat("trimmed") + self.replaced;
+        let ways = ["acked", "cancelled", "purged", "trimmed", "expired"];
+        let gone = ways.into_iter().map(stat).sum::<u64>() + self.replaced;
         let live = after.records.len() as u64;
         ensure!(stat("pushed") == live + gone, "{} were pushed, {live} are there, {gone} have left", stat("pushed"));
         Ok(())

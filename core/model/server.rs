@@ -181,7 +181,7 @@ fn outcomes(list: &[Outcome]) -> Outcomes {
                     rewritten.as_ref().map(|(failures, record)| (u32::try_from(*failures).unwrap(), record.bytes()));
                 let rewritten = record.as_ref().map(|(failures, record)| (*failures, record.as_slice()));
                 // Of a failure for good that column says something else.
-                let delay_ms = if matches!(verb, Verb::Failed | Verb::Unheard) { 0 } else { *delay_ms };
+                let delay_ms = if matches!(verb, Verb::Failed | Verb::Unheard | Verb::Expired) { 0 } else { *delay_ms };
                 outcomes.other(*verb, &one.id, one.token, key, delay_ms, error, rewritten);
                 if one.is_awaited() {
                     outcomes.note_awaited();

@@ -52,6 +52,16 @@ impl State {
                     self.free_key(outcome.key.as_deref(), &outcome.id);
                     self.count("acked", usize::from(was_there));
                 }
+                Became::Back { verb: Verb::Expired, rewritten, .. } => {
+                    self.meta.large |= rewritten.as_ref().is_some_and(|(_, record)| record.bytes().len() > LARGE);
+                    self.records.remove(&outcome.id);
+                    self.returned.remove(&outcome.id);
+                    self.free_key(outcome.key.as_deref(), &outcome.id);
+                    if outcome.is_awaited() {
+                        self.woken.insert(outcome.id.clone());
+                    }
+                    self.count("expired", 1);
+                }
                 Became::Back { verb, delay_ms, error, rewritten } => {
                     let level = self.records.get(&outcome.id).map_or(DEFAULT_LEVEL, |record| record.level);
                     if let Some((failures, record)) = rewritten {
@@ -95,7 +105,7 @@ impl State {
                     let counter = match verb {
                         Verb::Retry => "retried",
                         Verb::Failed | Verb::Unheard => "failed",
-                        Verb::Again | Verb::Release | Verb::Unstarted | Verb::Start => "released",
+                        Verb::Again | Verb::Release | Verb::Unstarted | Verb::Start | Verb::Expired => "released",
                     };
                     self.count(counter, 1);
                 }

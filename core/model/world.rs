@@ -438,6 +438,7 @@ impl World<'_> {
             ("a job was rescheduled", text.contains("moved")),
             ("a job failed by reclaim", grew("failed") && grew("reclaimed")),
             ("a failed job was trimmed", grew("trimmed")),
+            ("a job expired", grew("expired")),
             ("stale entries were passed", stale(after) < stale(before)),
             ("a job was purged", grew("purged")),
             ("a job was kept from a cancel", !is_push && text.contains("kept ")),

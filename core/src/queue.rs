@@ -58,6 +58,7 @@ pub use event::ClientEvent;
 pub(crate) use event::Listener;
 pub(crate) use held_pulls::{HeldPulls, KeptFailure, KeptMessage, LatePull, Pulled};
 pub use job::Job;
+pub(crate) use job::TOKENS_A_MS;
 pub(crate) use lease::check_lease;
 pub use lease::{DEFAULT_LEASE, MAX_LEASE, lease_from_seconds};
 pub use new_job::{NewJob, OnDuplicate};
@@ -71,12 +72,12 @@ pub use push::{PushSummary, Pushed};
 pub(crate) use registration::{listed_name, unlisted_name};
 pub use renewal::Renewal;
 pub use reserve::{MAX_WEIGHT, QueueWeight, ReserveOptions, Selection};
-pub(crate) use reserve_call::{MAX_RESERVE_BYTES, ReserveCall, UNDECODABLE, decode};
+pub(crate) use reserve_call::{MAX_RESERVE_BYTES, ReserveCall, UNDECODABLE, Unread, decode};
 pub(crate) use reserve_loop::weighted_order;
 #[cfg(test)]
 pub(crate) use session::{CallNumber, Session};
 pub use settle::Settlement;
-pub(crate) use settle::{Decided, NOT_KEPT};
+pub(crate) use settle::{Decided, NOT_KEPT, add_expired};
 #[cfg(feature = "opentelemetry")]
 pub(crate) use telemetry::parent;
 pub(crate) use unheard::{Claim, Standing};

@@ -203,4 +203,6 @@ pub struct WorkerReport {
     pub released: u64,
     /// Jobs whose lease was over before they were settled.
     pub lost: u64,
+    /// Jobs that expired before a run of them began, and are dropped.
+    pub expired: u64,
 }

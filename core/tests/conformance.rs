@@ -290,6 +290,7 @@ struct PushArgs {
     timeout: Option<f64>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    expires: Option<f64>,
     result_ttl: Option<f64>,
     on_duplicate: Option<String>,
 }
@@ -718,6 +719,9 @@ impl PushArgs {
         if let Some(timeout) = self.timeout {
             job = job.timeout(span(timeout)?);
         }
+        if let Some(expires) = self.expires {
+            job = job.expires(When::After(Millis::from_seconds(expires)?));
+        }
         if let Some(ttl) = self.result_ttl {
             job = job.result_ttl(span(ttl)?);
         }
@@ -770,6 +774,7 @@ fn shown(envelope: &Envelope) -> Value {
         "id": envelope.id, "raw": envelope.data.as_str(), "name": envelope.name, "key": envelope.key,
         "priority": envelope.priority, "attempts": envelope.attempts, "max_retries": envelope.max_attempts,
         "error": envelope.error, "headers": envelope.headers, "timeout": envelope.timeout,
+        "expires": envelope.expires,
         "extra": envelope.unknown.iter().map(|field| {
             let value = envelope.extra(&field.name).unwrap().deserialize().unwrap();
             (field.name.clone(), value)
@@ -885,7 +890,8 @@ async fn limits(queue: &Queue) -> Result<Value, Error> {
 async fn counts(queue: &Queue) -> Result<Value, Error> {
     let counts = queue.counts().await?;
     let totals = ["pushed", "acked", "retried", "released", "failed", "reclaimed", "cancelled", "requeued", "purged"];
-    let mut shown: HashMap<&str, u64> = totals.into_iter().chain(["trimmed"]).map(|name| (name, 0)).collect();
+    let mut shown: HashMap<&str, u64> =
+        totals.into_iter().chain(["trimmed", "expired"]).map(|name| (name, 0)).collect();
     shown.extend(counts.totals.iter().map(|(name, total)| (name.as_str(), *total)));
     Ok(json!({
         "delayed": counts.delayed, "ready": counts.ready, "reserved": counts.reserved, "failed": counts.failed,

@@ -282,8 +282,13 @@ impl Consumer {
     /// How many jobs are done (`acked`), `failed`, `released` and `lost` so far.
     pub fn report(&self) -> BTreeMap<&'static str, i64> {
         let report = self.owner.consumer.report();
-        let counts =
-            [("acked", report.acked), ("failed", report.failed), ("released", report.released), ("lost", report.lost)];
+        let counts = [
+            ("acked", report.acked),
+            ("failed", report.failed),
+            ("released", report.released),
+            ("lost", report.lost),
+            ("expired", report.expired),
+        ];
         counts.into_iter().map(|(name, count)| (name, signed(count))).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 mod time;
 
-pub use time::{given, lease_span, moment, span, span_or_interval, when};
+pub use time::{given, lease_span, moment, span, span_or_interval, span_or_moment, when};
 
 use std::collections::BTreeMap;
 

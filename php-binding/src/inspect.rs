@@ -160,6 +160,12 @@ impl JobView {
         self.0.envelope.timeout.map(Millis::as_seconds)
     }
 
+    /// When it is dropped unless a run of it has started, in unix seconds; null if never.
+    #[php(getter)]
+    pub fn expires(&self) -> Option<f64> {
+        self.0.envelope.expires.map(Millis::as_seconds)
+    }
+
     /// For how many seconds its result is kept; null when none is.
     #[php(getter)]
     pub fn result_ttl(&self) -> Option<f64> {
@@ -295,6 +301,12 @@ impl Found {
     #[php(getter)]
     pub fn timeout(&self) -> Option<f64> {
         self.0.job.envelope.timeout.map(Millis::as_seconds)
+    }
+
+    /// When it is dropped unless a run of it has started, in unix seconds; null if never.
+    #[php(getter)]
+    pub fn expires(&self) -> Option<f64> {
+        self.0.job.envelope.expires.map(Millis::as_seconds)
     }
 
     /// For how many seconds its result is kept; null when none is.

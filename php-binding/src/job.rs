@@ -202,6 +202,12 @@ impl Job {
         self.envelope().timeout.map(Millis::as_seconds)
     }
 
+    /// When it is dropped unless a run of it has started, in unix seconds; null if never.
+    #[php(getter)]
+    pub fn expires(&self) -> Option<f64> {
+        self.envelope().expires.map(Millis::as_seconds)
+    }
+
     /// For how many seconds its result is kept; null when none is.
     #[php(getter)]
     pub fn result_ttl(&self) -> Option<f64> {

@@ -43,6 +43,7 @@ pub struct Options<'a> {
     pub onDuplicate: Option<&'a Zval>,
     pub raw: Option<&'a Zval>,
     pub durability: Option<Text>,
+    pub expires: Option<&'a Zval>,
 }
 
 impl Options<'_> {
@@ -73,6 +74,9 @@ impl Options<'_> {
         }
         if let Some(ttl) = given(self.resultTtl) {
             job = job.result_ttl(millis("resultTtl", ttl)?.to_duration());
+        }
+        if let Some(expires) = given(self.expires) {
+            job = job.expires(convert::span_or_moment("expires", expires)?);
         }
         if let Some(word) = utf8("durability", self.durability)? {
             job = job.durability(word.parse()?);
@@ -156,6 +160,7 @@ fn from_array(table: &ZendHashTable) -> Result<duly::NewJob, Fault> {
             "onDuplicate" => options.onDuplicate = Some(value),
             "raw" => options.raw = Some(value),
             "durability" => options.durability = Some(string(&name, value)?),
+            "expires" => options.expires = Some(value),
             _ => return Err(Fault::invalid(format!("a job has no argument '{name}'"))),
         }
     }
@@ -213,6 +218,7 @@ impl NewJob {
         onDuplicate: Option<&Zval>,
         raw: Option<&Zval>,
         durability: Option<Text>,
+        expires: Option<&Zval>,
     ) -> PhpResult<Self> {
         let options = Options {
             data,
@@ -230,6 +236,7 @@ impl NewJob {
             onDuplicate,
             raw,
             durability,
+            expires,
         };
         Ok(Self { job: options.into_job()? })
     }

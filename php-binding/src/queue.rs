@@ -85,6 +85,7 @@ impl Queue {
         onDuplicate: Option<&Zval>,
         raw: Option<&Zval>,
         durability: Option<Text>,
+        expires: Option<&Zval>,
     ) -> PhpResult<String> {
         let options = Options {
             data,
@@ -102,6 +103,7 @@ impl Queue {
             onDuplicate,
             raw,
             durability,
+            expires,
         };
         let job = options.into_job().map_err(|fault| fault.in_call("push", self.queue.name()))?;
         Ok(self.queue.push(job, &mut Signals)?.id().to_owned())

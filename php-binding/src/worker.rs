@@ -441,8 +441,13 @@ impl WorkerEngine {
     pub fn report(&self) -> BTreeMap<&'static str, i64> {
         let Some(inner) = self.inner() else { return BTreeMap::new() };
         let report = inner.engine.report();
-        let counts =
-            [("acked", report.acked), ("failed", report.failed), ("released", report.released), ("lost", report.lost)];
+        let counts = [
+            ("acked", report.acked),
+            ("failed", report.failed),
+            ("released", report.released),
+            ("lost", report.lost),
+            ("expired", report.expired),
+        ];
         counts.into_iter().map(|(name, count)| (name, crate::record::signed(count))).collect()
     }
 

@@ -13,7 +13,7 @@ pub(crate) use text::{
     Counted, Cursor, Final, Id, IdOfSeveral, Ids, Jitter, Key, Member, Name, Only, QueueName, Renew, Repair, Start,
     StateWord, Text, Words, flag, is_set, of_wrong_type, path, text,
 };
-pub(crate) use time::{delay, duration, float, lease, moment, span};
+pub(crate) use time::{delay, duration, float, lease, moment, span, span_or_moment};
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

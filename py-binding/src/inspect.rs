@@ -144,6 +144,12 @@ impl JobView {
         self.envelope().timeout.map(Millis::as_seconds)
     }
 
+    /// When it is dropped unless a run of it has started, in unix seconds; None if never.
+    #[getter]
+    fn expires(&self) -> Option<f64> {
+        self.envelope().expires.map(Millis::as_seconds)
+    }
+
     /// For how many seconds its result is kept; None if it is not kept.
     #[getter]
     fn result_ttl(&self) -> Option<f64> {

@@ -11,7 +11,7 @@ use crate::retry::RetryPolicy;
 use crate::telemetry;
 
 /// What may be said of a job beside its data. Their defaults stand in the signatures that Python shows, and in the stub.
-const OPTIONS: [&str; 14] = [
+const OPTIONS: [&str; 15] = [
     "name",
     "delay",
     "at",
@@ -22,6 +22,7 @@ const OPTIONS: [&str; 14] = [
     "retry",
     "timeout",
     "headers",
+    "expires",
     "result_ttl",
     "on_duplicate",
     "durability",
@@ -65,6 +66,9 @@ pub(crate) fn new_job(
     }
     if let Some(timeout) = given.get(intern!(py, "timeout"))? {
         job = job.timeout(convert::duration("timeout", &timeout)?);
+    }
+    if let Some(expires) = given.get(intern!(py, "expires"))? {
+        job = job.expires(convert::span_or_moment("expires", &expires)?);
     }
     if let Some(ttl) = given.get(intern!(py, "result_ttl"))? {
         job = job.result_ttl(convert::duration("result_ttl", &ttl)?);
@@ -113,7 +117,7 @@ impl NewJob {
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "(data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
-            max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
+            max_retries=None, retry=None, timeout=None, headers=None, expires=None, result_ttl=None, \
             on_duplicate='refuse', durability=None, raw=None)"
     )]
     fn new(py: Python<'_>, data: Option<&Bound<'_, PyAny>>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {

@@ -237,20 +237,23 @@ pub(crate) struct WorkerReport {
     failed: u64,
     released: u64,
     lost: u64,
+    expired: u64,
 }
 
 impl From<duly::worker::WorkerReport> for WorkerReport {
     fn from(report: duly::worker::WorkerReport) -> Self {
-        let duly::worker::WorkerReport { acked, failed, released, lost, .. } = report;
-        Self { acked, failed, released, lost }
+        let duly::worker::WorkerReport { acked, failed, released, lost, expired, .. } = report;
+        Self { acked, failed, released, lost, expired }
     }
 }
 
 #[pymethods]
 impl WorkerReport {
     fn __repr__(&self) -> String {
-        let Self { acked, failed, released, lost } = self;
-        format!("<duly.WorkerReport: {acked} acked, {failed} failed, {released} released, {lost} lost>")
+        let Self { acked, failed, released, lost, expired } = self;
+        format!(
+            "<duly.WorkerReport: {acked} acked, {failed} failed, {released} released, {lost} lost, {expired} expired>"
+        )
     }
 }
 

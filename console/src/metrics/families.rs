@@ -91,7 +91,7 @@ struct Total {
     help: &'static str,
 }
 
-const TOTALS: [Total; 10] = [
+const TOTALS: [Total; 11] = [
     Total { name: "pushed", help: "Jobs that were pushed." },
     Total { name: "acked", help: "Jobs that are done." },
     Total { name: "retried", help: "Runs that failed and were followed by a retry." },
@@ -102,6 +102,7 @@ const TOTALS: [Total; 10] = [
     Total { name: "requeued", help: "Failed jobs that were made ready again by hand." },
     Total { name: "purged", help: "Jobs that were removed by hand with all others in their state." },
     Total { name: "trimmed", help: "Failed jobs that were removed because the queue keeps only so many, for so long." },
+    Total { name: "expired", help: "Jobs that were dropped because no run of them had started when they expired." },
 ];
 
 /// The whole text. Without `is_up` there are no queues.

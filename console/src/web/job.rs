@@ -94,6 +94,7 @@ fn happening(what: Happening, words: &Words) -> &'static str {
         Happening::LeaseEnded => words.was_lease_ended,
         Happening::Failed => words.was_failed,
         Happening::Cancelled => words.was_cancelled,
+        Happening::Expired => words.was_expired,
         Happening::Rescheduled => words.was_rescheduled,
         Happening::Requeued => words.was_requeued,
         Happening::Purged => words.was_purged,
@@ -162,6 +163,7 @@ fn facts(view: &View<'_>, found: &Found) -> Markup {
             (row(words.returns, html! { (job.returns) }))
             (text_row(words.token, found.token.map(|token| token.to_string())))
             (text_row(words.timeout, seconds(envelope.timeout)))
+            @if envelope.expires.is_some() { (row(words.expires, time(envelope.expires))) }
             (text_row(words.result_ttl, seconds(envelope.result_ttl)))
             (text_row(words.retry_policy, policy))
             @if let Some(progress) = &job.progress {

@@ -118,6 +118,7 @@ words! {
     token: "Token of its lease", "租约令牌";
     timeout: "Timeout", "超时";
     delay: "Delay", "延迟时间";
+    expires: "Expires", "过期时间";
     result_ttl: "Result is kept for", "结果保留";
     retry_policy: "Retry policy", "重试策略";
     headers: "Headers", "头";
@@ -302,6 +303,7 @@ words! {
     was_lease_ended: "lease ended", "租约到期";
     was_failed: "failed", "失败";
     was_cancelled: "cancelled", "已取消";
+    was_expired: "expired", "已过期";
     was_rescheduled: "rescheduled", "已改期";
     was_requeued: "run again", "重新执行";
     was_purged: "purged", "已清除";

@@ -62,6 +62,11 @@ const WORDS: &[&str] = &[
 const MEMBERS: &[&str] = &[
     "\"v\":1",
     "\"v\":2",
+    "\"v\":3",
+    "\"expires\":4000000000.5",
+    "\"expires\":null",
+    "\"expires\":\"soon\"",
+    "\"expires\":1e300",
     "\"v\":\"1\"",
     "\"v\":null",
     "\"id\":\"a\"",

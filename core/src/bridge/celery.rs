@@ -13,6 +13,7 @@ use super::package::{Job, Unread};
 use crate::format::envelope::Envelope;
 use crate::value::data::Data;
 use crate::value::name::MAX_HEADER_VALUE_BYTES;
+use crate::value::time::Millis;
 
 /// A task whose time was over before it came here.
 const EXPIRED: &str = "it had expired in the old queue at ";
@@ -142,6 +143,7 @@ pub(super) fn message_of(entry: &[u8], id: &str) -> Result<Job, Unread> {
         },
     };
     let (due, expires) = (moment("eta")?, moment("expires")?);
+    envelope.expires = expires.map(Millis::new);
     let expires = expires.map(|at| (at, format!("{EXPIRED}{}", text("expires").unwrap_or_default())));
     let mut note = |name: &str, value: String| {
         if !value.is_empty() && value.len() <= MAX_HEADER_VALUE_BYTES {

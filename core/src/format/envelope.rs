@@ -10,8 +10,10 @@ use crate::value::retry::{DEFAULT_MAX_RETRIES, RetryPolicy};
 use crate::value::seconds::Seconds;
 use crate::value::time::{MAX_DELAY, Millis};
 
-/// The version of the wire format that this duly writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest version of the wire format that this duly reads. It writes 2 for jobs that expire, and 1, which is not written, for all others.
+pub const FORMAT_VERSION: u32 = 2;
+/// The version that knows of jobs that expire.
+const WITH_EXPIRY: u32 = 2;
 /// The most bytes of an error text that are kept: 8 KiB, cut at the edge of a character.
 pub const MAX_ERROR_BYTES: usize = 8 * 1024;
 
@@ -55,6 +57,8 @@ pub struct Envelope {
     pub retry: Option<RetryPolicy>,
     /// Headers, such as the W3C `traceparent`.
     pub headers: BTreeMap<String, String>,
+    /// When it expires, in milliseconds since 1970: if no run of it has started by then, it is dropped.
+    pub expires: Option<Millis>,
     /// How long its result is kept; without it none is.
     pub result_ttl: Option<Millis>,
     /// Fields that this version does not know, in the order in which they came.
@@ -88,6 +92,7 @@ impl Envelope {
             timeout: None,
             retry: None,
             headers: BTreeMap::new(),
+            expires: None,
             result_ttl: None,
             unknown: Vec::new(),
         }
@@ -143,8 +148,12 @@ impl Envelope {
     pub(crate) fn decode_noting_time(package: &[u8]) -> Result<(Self, bool), Error> {
         let text = std::str::from_utf8(package)
             .map_err(|error| corrupt(format!("it is not UTF-8 at byte {}", error.valid_up_to())))?;
-        let mut reader = Reader { envelope: Self::new("", Data::unread()), has_data: false, has_time: false };
+        let envelope = Self::new("", Data::unread());
+        let mut reader = Reader { envelope, has_data: false, has_time: false, version: 1 };
         each_member(text, |name, value| reader.field(name, value))?;
+        if reader.version >= WITH_EXPIRY {
+            reader.read_expiry()?;
+        }
         if !reader.has_data {
             return Err(corrupt("the field 'data' is missing"));
         }
@@ -185,6 +194,11 @@ impl Envelope {
         }
         if !self.headers.is_empty() {
             writer.json("headers", &self.headers);
+        }
+        if let Some(expires) = self.expires {
+            // A reader of version 1 would run it whenever that is: it leaves version 2 alone.
+            writer.number("v", WITH_EXPIRY);
+            writer.number("expires", expires);
         }
         if let Some(ttl) = self.result_ttl {
             writer.number("result_ttl", ttl);
@@ -270,9 +284,21 @@ struct Reader {
     envelope: Envelope,
     has_data: bool,
     has_time: bool,
+    version: u32,
 }
 
 impl Reader {
+    /// Of version 1 a field of this name is somebody else's.
+    fn read_expiry(&mut self) -> Result<(), Error> {
+        let unknown = &mut self.envelope.unknown;
+        while let Some(at) = unknown.iter().position(|field| field.name == "expires") {
+            let value = unknown.remove(at).value;
+            let value = value.as_str().trim_matches([' ', '\n', '\r', '\t']);
+            self.envelope.expires = if value == "null" { None } else { Some(moment("expires", value)?) };
+        }
+        Ok(())
+    }
+
     fn field(&mut self, raw_name: &str, verbatim: &str) -> Result<(), Error> {
         let name = json::unescaped(raw_name).ok_or_else(|| corrupt("a field name holds half a surrogate pair"))?;
         let envelope = &mut self.envelope;
@@ -294,7 +320,7 @@ impl Reader {
                 self.has_data = true;
             }
             "error" => envelope.error = if given { error_text(value)? } else { String::new() },
-            "v" if given => check_version(value)?,
+            "v" if given => self.version = version(value)?,
             "v" => {}
             "name" => envelope.name = optional_text("name", value)?,
             "key" => envelope.key = optional_text("key", value)?,
@@ -361,19 +387,18 @@ fn delay(value: &str) -> Result<Seconds, Error> {
         .ok_or_else(|| corrupt("the field 'delay' is not a number of seconds"))
 }
 
-fn check_version(value: &str) -> Result<(), Error> {
+fn version(value: &str) -> Result<u32, Error> {
     let version: u64 = value
         .parse()
         .ok()
         .filter(|&version| version > 0)
         .ok_or_else(|| corrupt("the field 'v' is not a version number"))?;
-    if version > u64::from(FORMAT_VERSION) {
-        return Err(Error::new(
+    u32::try_from(version).ok().filter(|&version| version <= FORMAT_VERSION).ok_or_else(|| {
+        Error::new(
             ErrorKind::FormatTooNew,
             format!("the package has format {version} and this duly reads format {FORMAT_VERSION}; update duly"),
-        ));
-    }
-    Ok(())
+        )
+    })
 }
 
 fn priority(value: &str) -> Result<u8, Error> {
@@ -385,6 +410,13 @@ fn span(field: &str, value: &str) -> Result<Millis, Error> {
     let wrong = || corrupt(format_args!("the field '{field}' is not a number of seconds from 0 to 3153600000"));
     let seconds = if json::is_number(value) { value.parse().ok() } else { None };
     Millis::from_seconds(seconds.ok_or_else(wrong)?).map_err(|_| wrong())
+}
+
+/// A time in unix seconds.
+fn moment(field: &str, value: &str) -> Result<Millis, Error> {
+    let wrong = || corrupt(format_args!("the field '{field}' is not a time in unix seconds"));
+    let seconds = if json::is_number(value) { value.parse().ok() } else { None };
+    Millis::from_unix_seconds(seconds.ok_or_else(wrong)?).map_err(|_| wrong())
 }
 
 fn retry(value: &str) -> Result<RetryPolicy, Error> {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::operate::inspect::JobView;
-use crate::queue::{Part, Queue};
+use crate::queue::{Part, Queue, TOKENS_A_MS};
 use crate::script::{Declared, KeepHistory, Trace as TraceScript};
 use crate::value::error::Error;
 use crate::value::name;
@@ -20,8 +20,7 @@ pub const DEFAULT_HISTORY_AGE: Duration = Duration::from_secs(24 * 3600);
 const EVENTS_A_JOB: u64 = 5;
 /// With more a call of the trace would go on for ever.
 const MAX_JOBS: u64 = 1_000_000;
-/// Tokens of leases are the server's time in so many parts of a millisecond, and what was fetched ahead has a multiple of the other.
-const TOKENS_A_MS: u64 = 1_000;
+/// The token of what was fetched ahead is a multiple of it.
 const AHEAD: u64 = 16;
 
 /// How much a history keeps.
@@ -60,6 +59,8 @@ pub enum Happening {
     Failed,
     /// It was cancelled, and is gone.
     Cancelled,
+    /// It expired before a run of it began, and is gone.
+    Expired,
     /// It was rescheduled.
     Rescheduled,
     /// It had failed, and was made ready again.
@@ -79,7 +80,7 @@ pub enum Happening {
 }
 
 impl Happening {
-    const ALL: [(Self, char, &'static str); 19] = [
+    const ALL: [(Self, char, &'static str); 20] = [
         (Self::Pushed, 'P', "pushed"),
         (Self::Promoted, 'Q', "promoted"),
         (Self::Reserved, 'R', "reserved"),
@@ -91,6 +92,7 @@ impl Happening {
         (Self::LeaseEnded, 'L', "lease_ended"),
         (Self::Failed, 'F', "failed"),
         (Self::Cancelled, 'C', "cancelled"),
+        (Self::Expired, 'V', "expired"),
         (Self::Rescheduled, 'M', "rescheduled"),
         (Self::Requeued, 'N', "requeued"),
         (Self::Purged, 'X', "purged"),
@@ -234,7 +236,7 @@ impl Trace {
                 }
                 (Happening::Started, Some(run)) => run.started_at = Some(event.at),
                 // It never ran.
-                (Happening::GivenBack, Some(_)) => _ = runs.pop(),
+                (Happening::GivenBack | Happening::Expired, Some(_)) => _ = runs.pop(),
                 // A lease that an audit has ended, and what it did else, is no end of a run.
                 (Happening::Repaired, Some(run)) if event.detail.as_deref() == Some("reclaim") => {
                     run.ended_at = Some(event.at);

@@ -50,7 +50,7 @@ pub struct Counts {
     /// How long until the next lease ends; zero if it is over.
     pub next_lease_end_in: Option<Millis>,
     /// Totals over the queue's life: `pushed`, `acked`, `retried`, `released`, `failed`, `reclaimed`, `cancelled`,
-    /// `requeued`, `purged`, `trimmed`. For information only.
+    /// `requeued`, `purged`, `trimmed`, `expired`. For information only.
     pub totals: Vec<(String, u64)>,
     /// Which limit holds jobs back just now, as a sentence: that of the queue, or those of names; nothing while none does.
     pub held: Option<String>,
@@ -341,6 +341,21 @@ fn count(number: i64) -> u64 {
 fn why(job: &JobView, now: Millis, held: Option<String>) -> String {
     let at = job.at.unwrap_or(Millis::ZERO);
     let held = held.map_or(String::new(), |held| format!("; {held}"));
+    let is_waiting = matches!(job.state, State::Delayed | State::Ready);
+    let has_begun = job.returns > 0 || job.envelope.attempts > 0;
+    let expires = job.envelope.expires.filter(|_| is_waiting && !has_begun);
+    let held = match expires {
+        Some(expires) if expires <= now => {
+            return format!("expired {} s ago: the next worker that comes to it drops it", now.saturating_sub(expires));
+        }
+        Some(expires) if expires <= at => {
+            format!("{held}; it expires before that, in {} s, and is dropped then", expires.saturating_sub(now))
+        }
+        Some(expires) => {
+            format!("{held}; it expires in {} s, and is dropped unless it has started", expires.saturating_sub(now))
+        }
+        None => held,
+    };
     match job.state {
         State::Delayed if at > now => {
             let cause = if job.envelope.attempts > 0 { "waits to be retried" } else { "waits for its due time" };

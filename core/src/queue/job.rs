@@ -12,6 +12,9 @@ use crate::value::error::{Error, ErrorKind};
 use crate::value::retry::{Next, Outcome, RetryPolicy};
 use crate::value::time::Millis;
 
+/// The token of a lease is the server's time in microseconds, or more.
+pub(crate) const TOKENS_A_MS: u64 = 1_000;
+
 /// A reserved job: the envelope, and the lease under which it may be run.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -101,6 +104,18 @@ impl Job {
     /// to any point, also where [`attempt`](Self::attempt) is 1 and `returns` is 0.
     pub fn redelivered(&self) -> bool {
         self.is_suspect
+    }
+
+    /// How long after it was reserved it expires, by the server's clock; nothing if it does not, or if a run of it has begun.
+    pub(crate) fn expires_in(&self) -> Option<Millis> {
+        let has_begun = self.returns > 0 || self.envelope.attempts > 0 || self.is_suspect;
+        let expires = self.envelope.expires.filter(|_| !has_begun)?;
+        Some(expires.saturating_sub(Millis::new(self.token / TOKENS_A_MS)))
+    }
+
+    /// Had it expired when it was reserved?
+    pub(crate) fn has_expired(&self) -> bool {
+        self.expires_in() == Some(Millis::ZERO)
     }
 
     /// Was it acked, failed or released with its own verbs, by whichever clone?

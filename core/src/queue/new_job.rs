@@ -70,6 +70,7 @@ pub struct NewJob {
     retry: Option<RetryPolicy>,
     timeout: Option<Millis>,
     headers: BTreeMap<String, String>,
+    expires: Option<Expiry>,
     result_ttl: Option<Millis>,
     on_duplicate: OnDuplicate,
     durability: Option<Durability>,
@@ -108,6 +109,7 @@ impl NewJob {
             retry: None,
             timeout: None,
             headers: BTreeMap::new(),
+            expires: None,
             result_ttl: None,
             on_duplicate: OnDuplicate::Refuse,
             durability: None,
@@ -144,6 +146,7 @@ impl NewJob {
         // No run can end within no time; some packages say it so that there is no timeout.
         job.timeout = envelope.timeout.filter(|&timeout| timeout > Millis::ZERO);
         job.headers.clone_from(&envelope.headers);
+        job.expires = envelope.expires.map(Expiry::At);
         job.result_ttl = envelope.result_ttl;
         job.when = match envelope.time {
             _ if delay == Millis::ZERO => When::Now,
@@ -228,6 +231,16 @@ impl NewJob {
         self
     }
 
+    /// When it expires: so long after the server received the push, or at this unix time, by the server's clock; later than it is due. A job
+    /// that no worker has started by then is dropped, and its queue counts it as `expired`; one that has begun keeps its retries.
+    ///
+    /// The push asks the server for its time first. Workers before version 0.2 leave such jobs alone.
+    #[must_use]
+    pub fn expires(mut self, expires: When) -> Self {
+        self.expires = Some(Expiry::Given(expires));
+        self
+    }
+
     /// Keeps the job's result for this long after it is done, for [`Queue::wait_result`](crate::Queue::wait_result).
     #[must_use]
     pub fn result_ttl(mut self, ttl: Duration) -> Self {
@@ -279,6 +292,29 @@ impl NewJob {
         self
     }
 
+    /// Is the server to be asked for its time first?
+    pub(crate) fn asks_for_time(&self) -> bool {
+        matches!(self.expires, Some(Expiry::Given(_)))
+    }
+
+    /// Settles when it expires; `now` is the server's time. Errors: `InvalidArgument` if it would not be due by then.
+    pub(crate) fn settle_expiry(&mut self, now: Millis) -> Result<(), Error> {
+        let Some(Expiry::Given(expires)) = self.expires else { return Ok(()) };
+        let moment = |when: When| match when {
+            When::Now => now,
+            When::After(span) => now.saturating_add(span),
+            When::At(at) => at.max(now),
+        };
+        let expires = moment(expires);
+        if expires <= moment(self.when) {
+            return Err(Error::invalid(
+                "expires must be later than the job is due, or it is dropped before a worker can start it",
+            ));
+        }
+        self.expires = Some(Expiry::At(expires));
+        Ok(())
+    }
+
     /// Would a push refuse it, whatever the queue and the client?
     ///
     /// Errors: `InvalidArgument`.
@@ -297,6 +333,9 @@ impl NewJob {
         if self.when != When::Now {
             return refused("delay, as it is due at its slot");
         }
+        if self.expires.is_some() {
+            return refused("expires: catch_up and grace say how late it may be");
+        }
         if self.on_duplicate != OnDuplicate::Refuse || self.durability.is_some() || self.imported.is_some() {
             return refused("on_duplicate, durability or package; the schedule's overlap stands for the first");
         }
@@ -313,10 +352,11 @@ impl NewJob {
         self.made(made_id, now, max_data_bytes, true)
     }
 
-    fn made(self, made_id: &str, now: Millis, max_data_bytes: usize, is_traced: bool) -> Result<Prepared, Error> {
+    fn made(mut self, made_id: &str, now: Millis, max_data_bytes: usize, is_traced: bool) -> Result<Prepared, Error> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
+        self.settle_expiry(now)?;
         self.data.check_size(max_data_bytes)?;
         let (has_own_id, unique) = (self.id.is_some(), self.id.is_some() || self.key.is_some());
         let id = self.id.or(self.made_id).unwrap_or_else(|| made_id.to_owned());
@@ -328,6 +368,9 @@ impl NewJob {
         envelope.retry = self.retry;
         envelope.timeout = self.timeout;
         envelope.headers = self.headers;
+        if let Some(Expiry::At(at)) = self.expires {
+            envelope.expires = Some(at);
+        }
         envelope.result_ttl = self.result_ttl;
         #[cfg(not(feature = "opentelemetry"))]
         let _ = is_traced;
@@ -377,6 +420,15 @@ impl NewJob {
             came_back,
         })
     }
+}
+
+/// When a job expires.
+#[derive(Debug, Clone, Copy)]
+enum Expiry {
+    /// As it was given: by the server's clock, which is to be asked.
+    Given(When),
+    /// In milliseconds since 1970.
+    At(Millis),
 }
 
 /// A job as the push script takes it.

@@ -3,7 +3,7 @@
 use crate::process::host;
 use crate::queue::new_job::{NewJob, OnDuplicate, Prepared};
 use crate::queue::{MAX_BATCH, Part, Queue};
-use crate::script::{ByteStrings, Declared, Digits, IfDuplicate, JobKeys, Levels, Push, PushReply, PushUnique};
+use crate::script::{ByteStrings, Declared, Digits, IfDuplicate, JobKeys, Levels, Now, Push, PushReply, PushUnique};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::Millis;
@@ -122,6 +122,8 @@ impl Queue {
 
 impl Part {
     pub(crate) async fn push(&self, job: NewJob) -> Result<Pushed, Error> {
+        // On the heap: rare, and this future is moved about on every push.
+        let job = if job.asks_for_time() { Box::pin(self.with_expiry(job)).await? } else { job };
         let prepared = self.prepare(job, host::now()).map_err(self.during("push"))?;
         let queue = self.clone();
         let send = move |jobs: Vec<Prepared>| {
@@ -142,12 +144,27 @@ impl Part {
     }
 
     /// All jobs are checked before the first is sent.
-    async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
+    async fn push_batch(&self, mut jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
+        if jobs.iter().any(NewJob::asks_for_time) {
+            let now = Box::pin(self.server_time()).await?;
+            for (index, job) in jobs.iter_mut().enumerate() {
+                job.settle_expiry(now).map_err(|error| self.during("push")(error.at_index(index)))?;
+            }
+        }
         let now = host::now();
         let prepare = |(index, job)| self.prepare(job, now).map_err(|error| error.at_index(index));
         let prepared = jobs.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, _>>();
         let prepared = prepared.map_err(self.during("push"))?;
         self.push_prepared(&prepared).await.into_iter().collect()
+    }
+
+    async fn with_expiry(&self, mut job: NewJob) -> Result<NewJob, Error> {
+        job.settle_expiry(self.server_time().await?).map_err(self.during("push"))?;
+        Ok(job)
+    }
+
+    async fn server_time(&self) -> Result<Millis, Error> {
+        self.run(Now {}.with([]).during("push")).await.map(Millis::new)
     }
 
     fn prepare(&self, job: NewJob, now: Millis) -> Result<Prepared, Error> {

@@ -7,9 +7,10 @@ use crate::format::record::{CameBack, Record};
 use crate::queue::Part;
 use crate::queue::job::Job;
 use crate::queue::reserve::ReserveOptions;
+use crate::queue::settle::add_expired;
 use crate::queue::unclaimed::{Granted, Outlive};
 use crate::script::{Declared, GrantedJob, KeepTrying, Outcomes, Reserve, ReserveReply, Verb};
-use crate::value::error::Error;
+use crate::value::error::{Error, ErrorKind};
 use crate::value::name::{MAX_HEADER_VALUE_BYTES, MAX_HEADERS};
 use crate::value::time::whole_ms;
 
@@ -20,6 +21,36 @@ pub(crate) const MAX_RESERVED_A_CALL: usize = 250;
 pub(crate) const MAX_RESERVE_BYTES: usize = 4 * 1024 * 1024;
 /// How the error of a job begins whose record cannot be read.
 pub(crate) const UNDECODABLE: &str = "undecodable record";
+
+/// When a job that a later version of duly has written is there again for a worker that knows it.
+const FOR_NEWER: Duration = Duration::from_secs(5);
+
+/// Why no handler gets a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// Its record cannot be read; the error text with which it fails.
+    Undecodable(String),
+    /// A later version of duly has written it: it is left to workers that know that.
+    TooNew,
+}
+
+impl Unread {
+    /// The error with which it fails; empty if it does not.
+    pub(crate) fn error(&self) -> &str {
+        match self {
+            Self::Undecodable(error) => error,
+            Self::TooNew => "",
+        }
+    }
+
+    /// Writes down what becomes of it.
+    pub(crate) fn add_to(&self, outcomes: &mut Outcomes, id: &[u8], token: u64) {
+        match self {
+            Self::Undecodable(error) => outcomes.other(Verb::Unheard, id, token, None, 0, error, None),
+            Self::TooNew => outcomes.other(Verb::Unstarted, id, token, None, whole_ms(FOR_NEWER), "", None),
+        }
+    }
+}
 
 /// One call of the reserve script.
 #[derive(Clone, Copy)]
@@ -143,20 +174,25 @@ impl Part {
         bytes > 0 && bytes.saturating_add(largest) > max_bytes
     }
 
-    /// Decodes what was granted; what cannot be decoded is settled as failed right away, with its bytes kept.
+    /// Decodes what was granted. What cannot be decoded is settled as failed right away, with its bytes kept; what has expired goes.
     pub(super) async fn decode_granted(&self, mut granted: Granted) -> Result<Vec<Job>, Error> {
         let token = granted.token;
         let mut jobs = Vec::with_capacity(granted.jobs.len());
-        let mut undecodable = Outcomes::default();
+        let mut others = Outcomes::default();
         for job in &granted.jobs {
             match job.of_queue(self, token) {
+                Ok(job) if job.has_expired() => {
+                    let (queue, id) = (self.name(), job.id());
+                    tracing::info!(queue, id, "the job expired before it was reserved, and is dropped");
+                    add_expired(&mut others, &job);
+                }
                 Ok(job) => jobs.push(job),
-                Err(reason) => undecodable.other(Verb::Unheard, job.id_bytes(), token, None, 0, &reason, None),
+                Err(why) => why.add_to(&mut others, job.id_bytes(), token),
             }
         }
-        if undecodable.len() > 0 {
+        if others.len() > 0 {
             // On the heap, as above.
-            Box::pin(self.settle_outcomes("reserve", &undecodable)).await?;
+            Box::pin(self.settle_outcomes("reserve", &others)).await?;
         }
         granted.jobs.clear(); // nobody's any more but the caller's
         Ok(jobs)
@@ -164,13 +200,16 @@ impl Part {
 }
 
 impl GrantedJob {
-    /// The job for its worker; if it cannot be decoded, the error text with which it is to fail.
-    pub(crate) fn of_queue(&self, queue: &Part, token: u64) -> Result<Job, String> {
+    /// The job for its worker, or why that does not get it.
+    pub(crate) fn of_queue(&self, queue: &Part, token: u64) -> Result<Job, Unread> {
         if self.foreign_id.is_some() {
-            return Err(format!("{UNDECODABLE}: its id is not UTF-8"));
+            return Err(Unread::Undecodable(format!("{UNDECODABLE}: its id is not UTF-8")));
         }
-        let (envelope, returns) = decode(&self.id, &self.record, &self.came_back)
-            .map_err(|error| cut_error(&format!("{UNDECODABLE}: {error}")).to_owned())?;
+        let (envelope, returns) =
+            decode(&self.id, &self.record, &self.came_back).map_err(|error| match error.kind() {
+                ErrorKind::FormatTooNew => Unread::TooNew,
+                _ => Unread::Undecodable(cut_error(&format!("{UNDECODABLE}: {error}")).to_owned()),
+            })?;
         Ok(Job::granted(envelope, returns, token, queue, CameBack::is_suspect(&self.came_back)))
     }
 }

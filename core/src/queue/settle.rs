@@ -173,6 +173,14 @@ impl Part {
     }
 }
 
+/// The job expired before a run of it began.
+pub(crate) fn add_expired(outcomes: &mut Outcomes, job: &Job) {
+    outcomes.other(Verb::Expired, job.id(), job.token(), job.envelope.key.as_deref(), 0, "", None);
+    if job.keeps_result() {
+        outcomes.note_awaited();
+    }
+}
+
 /// The script takes acks first, and so do its flags: puts them back into the order in which the outcomes were given.
 fn in_given_order(are_acks: &[bool], flags: Vec<bool>) -> Vec<bool> {
     let acks = (0..are_acks.len()).filter(|&index| are_acks[index]);

@@ -47,6 +47,12 @@ scripts! {
     arguments: { job_id: String, start: u64 },
     reply: TraceReply;
 
+    /// The server's time in ms, from which spans are counted.
+    Now = "now",
+    kind: Reads,
+    keys: [Meta],
+    reply: u64;
+
     /// What became of a job whose result is waited for.
     Awaited = "result",
     kind: Reads,

@@ -35,7 +35,7 @@ scripts! {
 /// A row of the outcomes that are no acks: verb, id, token, key, delay, error, new record.
 const COLUMNS: usize = 7;
 const RECORD: usize = 6;
-/// Which column is the delay. Of a job that fails for good it says which of the jobs with own keys it is.
+/// Which column is the delay. Of a job that fails for good, or has expired, it says which of the jobs with own keys it is.
 const DELAY: usize = 4;
 
 /// What becomes of a job that is not simply done.
@@ -55,6 +55,8 @@ pub(crate) enum Verb {
     Failed,
     /// The same, and no hook was called: some worker is to hear of it.
     Unheard,
+    /// It expired before a run of it began, and goes.
+    Expired,
 }
 
 impl Verb {
@@ -67,6 +69,7 @@ impl Verb {
             Self::Start => "start",
             Self::Failed => "failed",
             Self::Unheard => "unheard",
+            Self::Expired => "expired",
         }
     }
 }
@@ -81,7 +84,7 @@ pub(crate) struct Outcomes {
     results: Vec<KeptResult>,
     payload_bytes: usize,
     others: ByteStrings,
-    /// The indexes among the others of jobs that fail for good while somebody may wait for their results.
+    /// The indexes among the others of jobs that fail for good, or have expired, while somebody may wait for their results.
     awaited: Vec<usize>,
     /// How many ms the runs took of which that is known: is it an ack, and its index among these or the others.
     took: Vec<(bool, usize, u64)>,
@@ -137,7 +140,7 @@ impl Outcomes {
         }
     }
 
-    /// Somebody may wait for the result of the job that was added last, which fails for good.
+    /// Somebody may wait for the result of the job that was added last, which fails for good, or has expired.
     pub(crate) fn note_awaited(&mut self) {
         self.awaited.push(self.others.len() / COLUMNS - 1);
     }

@@ -8,6 +8,7 @@
 //! | `calls.rs` | the fetch loop asks when to call, and delivers what came |
 //! | `outcomes.rs` | outcomes that wait for a call |
 //! | `starts.rs` | jobs of which the server must know before they start |
+//! | `expiry.rs` | jobs that expire while they wait for an executor |
 //! | `leases.rs` | what is renewed, and until when a lease is surely ours |
 //! | `lanes.rs` | what is kept of each queue; one that gets no answer holds up no other |
 //! | `timeouts.rs` | runs that must end before their handlers do |
@@ -25,6 +26,7 @@
 mod between_runs;
 mod calls;
 mod events;
+mod expiry;
 mod hoarded;
 mod lanes;
 mod leases;
@@ -147,6 +149,8 @@ struct Jobs {
     free: Vec<usize>,
     /// Indexes into `leased` of the jobs that wait for an executor, in the order in which they are to start.
     fetched: VecDeque<usize>,
+    /// When the first of them expires, or sooner.
+    next_expiry: Option<Instant>,
     starts: Starts,
 }
 
@@ -209,6 +213,8 @@ struct Leased {
     fetched_at: Instant,
     /// Before this moment its lease cannot be over, whatever happened to this process or the network.
     sure_until: Instant,
+    /// If no run of it has begun by then, it is dropped.
+    expires_at: Option<Instant>,
     start: Start,
     run: Option<Running>,
 }
@@ -283,6 +289,7 @@ impl Jobs {
             self.leased.len() - 1
         });
         self.starts.waits(leased.start);
+        self.expires_at(leased.expires_at);
         self.leased[index] = Some(leased);
         self.fetched.push_back(index);
     }

@@ -144,6 +144,18 @@ pub enum WorkerEvent {
         /// How many.
         jobs: u64,
     },
+    /// Jobs expired before a handler was free for them, and are dropped.
+    Expired {
+        /// The first of them.
+        job: AboutJob,
+        /// How many more of its queue.
+        others: usize,
+    },
+    /// The queue has jobs that a later version of duly has written: they are left to workers that know it. Reported once.
+    TooNew {
+        /// The first of them.
+        job: AboutJob,
+    },
     /// Jobs that waited in this worker while all its handlers were busy were given back, uncounted, for others to run.
     GivenBack {
         /// The queue's name.
@@ -264,6 +276,8 @@ impl WorkerEvent {
             | Self::NotSent { job }
             | Self::OutcomeNotStored { job }
             | Self::HooksGivenUp { job }
+            | Self::Expired { job, .. }
+            | Self::TooNew { job }
             | Self::SlowHook { job, .. }
             | Self::Interrupted { job, .. }
             | Self::Failed { job, .. } => Some(job),
@@ -323,6 +337,7 @@ impl EventLevel {
 }
 
 impl fmt::Display for WorkerEvent {
+    #[allow(clippy::too_many_lines)] // one arm an event
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Trouble { error } => write!(f, "the server cannot be used: {error}; the worker keeps trying"),
@@ -403,6 +418,16 @@ impl fmt::Display for WorkerEvent {
                 };
                 write!(f, "{job} is interrupted: {why}")
             }
+            Self::Expired { job, others: 0 } => {
+                write!(f, "{job} expired before a handler was free for it, and is dropped")
+            }
+            Self::Expired { job, others } => {
+                write!(f, "{job} and {others} more expired before a handler was free for them, and are dropped")
+            }
+            Self::TooNew { job } => write!(
+                f,
+                "{job} was written by a later version of duly: jobs like it are left to workers of that version; update duly here"
+            ),
             Self::GivenBack { queue, jobs } => {
                 let jobs_word = if *jobs == 1 { "job" } else { "jobs" };
                 write!(

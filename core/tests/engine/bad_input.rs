@@ -405,18 +405,15 @@ async fn a_queue_in_a_newer_format_refuses_every_verb_and_is_not_touched() {
 }
 
 #[tokio::test]
-async fn a_record_in_a_newer_format_goes_to_failed_and_says_so() {
+async fn a_record_in_a_newer_format_is_left_to_newer_workers() {
     let server = Server::start();
     let queue = server.queue("orders");
-    spoil(&server, &queue, &[("new", br#"{"v":2,"data":"s3cr3t"}"#)]).await;
+    spoil(&server, &queue, &[("new", br#"{"v":3,"data":"s3cr3t"}"#)]).await;
     assert!(queue.reserve(&ReserveOptions::new()).await.unwrap().is_empty());
-    let failed = queue.peek(State::Failed, 0, 10).await.unwrap();
-    assert!(
-        failed[0].envelope.error.contains("newer") || failed[0].envelope.error.contains('2'),
-        "{}",
-        failed[0].envelope.error
-    );
-    assert!(!failed[0].envelope.error.contains("s3cr3t"));
+    let delayed = queue.peek(State::Delayed, 0, 10).await.unwrap();
+    let why = delayed[0].undecodable.as_deref().unwrap();
+    assert!(why.contains("has format 3") && !why.contains("s3cr3t"), "{why}");
+    assert_eq!((delayed[0].returns, delayed[0].package()), (0, br#"{"v":3,"data":"s3cr3t"}"#.to_vec()));
 }
 
 #[test]

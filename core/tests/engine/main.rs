@@ -14,6 +14,7 @@ mod bridge_celery;
 mod bridge_purpose;
 mod cluster;
 mod connections;
+mod expiry;
 mod history;
 mod import;
 mod limits;

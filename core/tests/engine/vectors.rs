@@ -53,6 +53,9 @@ fn shown(envelope: &Envelope) -> Value {
         "name": envelope.name, "key": envelope.key, "priority": envelope.priority, "timeout": envelope.timeout,
         "retry": envelope.retry, "headers": envelope.headers, "unknown": unknown,
     });
+    if let Some(expires) = envelope.expires {
+        shown["expires"] = json!(expires);
+    }
     if let Some(ttl) = envelope.result_ttl {
         shown["result_ttl"] = json!(ttl);
     }

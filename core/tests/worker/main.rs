@@ -7,6 +7,7 @@ mod support;
 
 mod charges;
 mod consumer;
+mod expiry;
 mod failure_hook;
 mod leases;
 mod lock;

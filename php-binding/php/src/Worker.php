@@ -282,7 +282,7 @@ final class Worker
     /**
      * Runs jobs until `stop`, a signal, `maxJobs`, `memory` or an exception of `restartOn`. Waits out server outages.
      *
-     * @return array<string, int> how many jobs are `acked`, `failed`, `released` and `lost`
+     * @return array<string, int> how many jobs are `acked`, `failed`, `released`, `lost` and `expired`
      *
      * @throws ExceptionInterface a permanent error, such as a wrong password at the start, or it runs already
      */

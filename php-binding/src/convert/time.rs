@@ -50,6 +50,17 @@ fn seconds_or_interval(name: &str, value: &Zval) -> Result<f64, Fault> {
     Ok(unix_seconds(name, &then)? - unix_seconds(name, &now)?)
 }
 
+/// So long from now, or at a time.
+pub fn span_or_moment(name: &str, value: &Zval) -> Result<When, Fault> {
+    let is_moment =
+        |object: &ZendObject| ClassEntry::try_find("DateTimeInterface").is_some_and(|class| object.instance_of(class));
+    if value.dereference().object().is_some_and(is_moment) {
+        return moment(name, value).map(When::At);
+    }
+    let span = Millis::from_seconds(seconds_or_interval(name, value)?).map_err(|error| named(name, &error))?;
+    Ok(When::After(span))
+}
+
 /// A span in seconds or as `DateInterval`.
 pub fn span_or_interval(name: &str, value: &Zval) -> Result<Duration, Fault> {
     let span = Millis::from_seconds(seconds_or_interval(name, value)?).map_err(|error| named(name, &error))?;

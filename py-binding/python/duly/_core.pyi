@@ -196,6 +196,7 @@ class Queue:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        expires: _Span | datetime | None = None,
         result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         durability: str | None = None,
@@ -221,6 +222,9 @@ class Queue:
                 and counts as a failure. Default: none.
             headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
                 at most 4,096 bytes. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+            expires: drops the job if no run of it has started by then: a span from now, in seconds or as a timedelta,
+                or a datetime with a time zone; later than the job is due. The push asks the server for its time.
+                Default: never.
             result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
                 0.001 s to 100 years. Default: it is not kept.
             on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
@@ -531,6 +535,7 @@ class NewJob:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        expires: _Span | datetime | None = None,
         result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         durability: str | None = None,
@@ -589,6 +594,10 @@ class ReservedJob:
 
         Then its handler may have run before, to any point, also where `attempt` is 1 and `returns` is 0.
         """
+
+    @property
+    def expires(self) -> float | None:
+        """When it is dropped unless a run of it has started, in unix seconds; None if never."""
 
     @property
     def result_ttl(self) -> float | None:
@@ -753,6 +762,10 @@ class JobView:
     @property
     def returns(self) -> int:
         """How often the job came back after a worker had started it: failed, released, or its lease ended."""
+
+    @property
+    def expires(self) -> float | None:
+        """When it is dropped unless a run of it has started, in unix seconds; None if never."""
 
     @property
     def result_ttl(self) -> float | None:
@@ -2146,6 +2159,10 @@ class WorkerReport:
     def lost(self) -> int:
         """Jobs whose lease ended before they were settled."""
 
+    @property
+    def expired(self) -> int:
+        """Jobs that expired before a run of them started, and are dropped."""
+
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
@@ -2583,6 +2600,7 @@ class AsyncQueue:
         retry: RetryPolicy | None = None,
         timeout: _Span | None = None,
         headers: Mapping[str, str] | None = None,
+        expires: _Span | datetime | None = None,
         result_ttl: _Span | None = None,
         on_duplicate: Literal["refuse", "keep", "replace"] = "refuse",
         durability: str | None = None,
@@ -2608,6 +2626,9 @@ class AsyncQueue:
                 and counts as a failure. Default: none.
             headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
                 at most 4,096 bytes. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+            expires: drops the job if no run of it has started by then: a span from now, in seconds or as a timedelta,
+                or a datetime with a time zone; later than the job is due. The push asks the server for its time.
+                Default: never.
             result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
                 0.001 s to 100 years. Default: it is not kept.
             on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves

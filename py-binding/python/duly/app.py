@@ -48,6 +48,7 @@ class TaskOptions(TypedDict, total=False):
     retry: RetryPolicy
     timeout: float | timedelta
     headers: Mapping[str, str]
+    expires: float | timedelta | datetime
     result_ttl: float | timedelta
 
 

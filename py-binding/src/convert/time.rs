@@ -71,6 +71,23 @@ pub(crate) fn delay(delay: Option<&Bound<'_, PyAny>>, at: Option<&Bound<'_, PyAn
     }
 }
 
+/// So long from now, or at a `datetime` that knows its time zone.
+pub(crate) fn span_or_moment(what: &str, value: &Bound<'_, PyAny>) -> Result<When, Failure> {
+    if is_instance(value, "datetime")? {
+        return Ok(When::At(moment(what, value)?));
+    }
+    let seconds = match number(what, value)? {
+        Some(seconds) => seconds,
+        None if is_instance(value, "timedelta")? => value.call_method0("total_seconds")?.extract()?,
+        None => {
+            let found = type_name(value);
+            let message = "must be seconds (int or float), a timedelta, or a datetime with a time zone, not";
+            return Err(invalid(format!("{what} {message} {found}")).into());
+        }
+    };
+    Ok(When::After(Millis::from_seconds(seconds).map_err(|error| named(what, &error))?))
+}
+
 /// A number that need not be whole.
 pub(crate) fn float(what: &str, value: &Bound<'_, PyAny>) -> Result<f64, Error> {
     number(what, value)?.ok_or_else(|| invalid(format!("{what} must be a number, not {}", type_name(value))))

@@ -63,6 +63,9 @@ impl Queue {
     ///         and counts as a failure. Default: none.
     ///     headers: strings that travel with the job, such as a trace: at most 64, names of 1 to 128 bytes, values of
     ///         at most 4,096 bytes. Default: none, or the trace of the current span if the program uses OpenTelemetry.
+    ///     expires: drops the job if no run of it has started by then: a span from now, in seconds or as a timedelta,
+    ///         or a datetime with a time zone; later than the job is due. The push asks the server for its time.
+    ///         Default: never.
     ///     result_ttl: how long the handler's return value is kept for `wait_result`, in seconds or as a timedelta,
     ///         0.001 s to 100 years. Default: it is not kept.
     ///     on_duplicate: what to do if another job has this id or key: "refuse" raises DuplicateError, "keep" leaves
@@ -83,7 +86,7 @@ impl Queue {
     #[pyo3(
         signature = (data=None, **options),
         text_signature = "($self, data=None, *, name=None, delay=None, at=None, id=None, key=None, priority=None, \
-            max_retries=None, retry=None, timeout=None, headers=None, result_ttl=None, \
+            max_retries=None, retry=None, timeout=None, headers=None, expires=None, result_ttl=None, \
             on_duplicate='refuse', durability=None, raw=None)"
     )]
     fn push(

@@ -5,10 +5,11 @@
 -- unstarted: the same of a job that was only fetched ahead, so it has not come back from a run
 -- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them
 -- unheard: as failed, and no hook of a worker was called
+-- expired: no run of it began in time, and it goes; the delay says the same as of a failed one
 -- start: stays reserved, and its run is about to start
 -- Needs: what `settle/acks`, `back/coming_back`, `call/meta` and `call/clock` give, `wake_one`, except in the plain text `took` and what
 -- `history/events` gives. Gives: nothing but more flags.
---- include: wake/at, job/delayed_member, settle/start
+--- include: wake/at, wake/waiters, job/delayed_member, settle/start
 -- without: a foreign type under `delayed` loses the jobs to be retried
 redis.call('ZCARD', delayed)
 local entered_failed = 0
@@ -61,7 +62,19 @@ for at = next_item, #ARGV, 7 do
     else
       record = redis.call('HGET', jobs, id)
     end
-    if not record then
+    if verb == 'expired' and record then
+      redis.call('HDEL', jobs, id)
+      -- without: notes of expired jobs stay for ever
+      redis.call('HDEL', returned, id)
+      -- without: an expired job blocks its key
+      free_key(key, id)
+      redis.pcall('HINCRBY', stats, 'expired', 1)
+      -- with `false` for `delay > 0`: who waits for a job that expires hears of it a second later
+      if delay > 0 then wake_waiters(done(delay, result_count), 60000) end
+      --- if limited
+      happened('V', id, 1)
+      --- end
+    elseif not record then
       -- The envelope was lost: there is nothing to run again.
       redis.call('HDEL', returned, id)
       free_key(key, id)
@@ -82,11 +95,8 @@ for at = next_item, #ARGV, 7 do
         -- with `note_unheard(id)`: hooks are called twice
         if is_unheard then note_unheard(id) end
         entered_failed = entered_failed + 1
-        -- with `if false then`: who waits for a job that fails hears of it a second later
-        if delay > 0 then
-          --- include: wake/waiters
-          wake_waiters(done(delay, result_count), 60000)
-        end
+        -- with `false` for `delay > 0`: who waits for a job that fails hears of it a second later
+        if delay > 0 then wake_waiters(done(delay, result_count), 60000) end
       elseif delay > 0 then
         -- with `now + delay` for `from + delay`: a retry starts up to a millisecond early
         redis.call('ZADD', delayed, from + delay, delayed_member(id, level))

@@ -7,7 +7,7 @@ use super::leases::{late_below, sure_until};
 use super::outcomes::{Batch, Noted, OUTCOMES_A_CALL};
 use super::starts::Start;
 use super::{Desk, Leased, Phase, State};
-use crate::queue::Job;
+use crate::queue::{Job, Unread};
 use crate::script::Verb;
 
 /// Outcomes wait at most this long for a fetch to ride along with, and only while there is other work.
@@ -163,14 +163,13 @@ impl Desk {
         state.lanes.each[lane].refuse(batch);
     }
 
-    /// Jobs that were fetched; given back at once if the worker stops meanwhile. Records that cannot be decoded are reported
-    /// as failed: (id, token, reason).
+    /// Jobs that were fetched; given back at once if the worker stops meanwhile. `unread`: id, token, and why no handler gets it.
     pub(in crate::worker) fn deliver(
         &self,
         lane: usize,
         of: &Batch,
         jobs: Vec<Job>,
-        undecodable: &[(Vec<u8>, u64, String)],
+        unread: &[(Vec<u8>, u64, Unread)],
     ) {
         let now = Instant::now();
         let asked_at = of.asked_at.unwrap_or(now);
@@ -180,8 +179,8 @@ impl Desk {
         // One that is sent now may take as long as this call.
         let may_be_over = is_late && sure_until < now + (now - asked_at);
         let mut state = self.lock();
-        for (id, token, reason) in undecodable {
-            state.note_undecodable(lane, id, *token, reason);
+        for (id, token, why) in unread {
+            state.note_unread(lane, id, *token, why);
         }
         let count = jobs.len();
         for job in jobs {
@@ -191,7 +190,9 @@ impl Desk {
                 // is charged for that if its lease ends.
                 let waits = may_be_over || is_late && start != Start::Free;
                 let sure_until = if waits { now } else { sure_until };
-                state.jobs.add(Leased { job: Arc::new(job), lane, fetched_at: now, sure_until, start, run: None });
+                let expires_at = job.expires_in().and_then(|left| now.checked_add(left.to_duration()));
+                let (job, fetched_at) = (Arc::new(job), now);
+                state.jobs.add(Leased { job, lane, fetched_at, sure_until, expires_at, start, run: None });
             } else {
                 state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Unstarted, Duration::ZERO);
             }

@@ -37,6 +37,8 @@ pub(super) struct Lane {
     pub(super) is_silent: bool,
     /// Has the queue limits, or a history?
     pub(super) has_options: bool,
+    /// Was it reported that the queue has jobs of a later version?
+    pub(super) has_newer: bool,
     /// What its runs came to since the last beat.
     pub(super) tallies: Tallies,
 }
@@ -115,6 +117,7 @@ impl Lane {
             asked: 0,
             is_silent: false,
             has_options: false,
+            has_newer: false,
             tallies: Tallies::default(),
         }
     }

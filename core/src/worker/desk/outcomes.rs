@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::lanes::Lane;
 use super::{Desk, State};
-use crate::queue::{Decided, Job, MAX_BATCH, Settlement};
+use crate::queue::{Decided, Job, MAX_BATCH, Settlement, Unread, add_expired};
 use crate::script::{Outcomes, Verb};
 use crate::value::error::Error;
 use crate::value::retry::{Next, Outcome};
@@ -70,6 +70,8 @@ pub(super) enum Noted {
     Released,
     /// Given back before it started.
     Unstarted,
+    /// Dropped, as no run of it began in time.
+    Expired,
     /// No outcome: the job that is held here is about to start.
     Started(usize),
 }
@@ -87,6 +89,16 @@ impl Desk {
     /// It was settled without its result, or its changed record, because these did not get through.
     pub(in crate::worker) fn not_sent(&self, queue: &str, batch: &Batch, index: usize) {
         self.lock().report(WorkerEvent::NotSent { job: batch.about(queue, index) }, self);
+    }
+
+    /// Of the jobs that came, these were written by a later version of duly.
+    pub(in crate::worker) fn left_alone(&self, lane: usize, queue: &str, unread: &[(Vec<u8>, u64, Unread)]) {
+        let Some((id, ..)) = unread.iter().find(|(.., why)| *why == Unread::TooNew) else { return };
+        let mut state = self.lock();
+        if !std::mem::replace(&mut state.lanes.each[lane].has_newer, true) {
+            let job = AboutJob::unreadable(queue, String::from_utf8_lossy(id).into_owned());
+            state.report(WorkerEvent::TooNew { job }, self);
+        }
     }
 
     /// The answer to a batch of outcomes: one flag each, acks first.
@@ -109,6 +121,8 @@ impl Desk {
                 state.report.acked += 1;
             } else if other.is_some_and(|(noted, _)| *noted == Noted::Failed) {
                 state.report.failed += 1;
+            } else if other.is_some_and(|(noted, _)| *noted == Noted::Expired) {
+                state.report.expired += 1;
             } else {
                 state.report.released += 1;
             }
@@ -186,12 +200,21 @@ impl State {
         self.count_outcome(lane, Instant::now());
     }
 
-    /// Notes a job whose record cannot be decoded as failed.
-    pub(super) fn note_undecodable(&mut self, lane: usize, id: &[u8], token: u64, reason: &str) {
-        let batch = self.open_batch(lane, reason.len());
-        batch.outcomes.other(Verb::Unheard, id, token, None, 0, reason, None);
-        batch.others.push((Noted::Failed, None));
-        batch.has_unheard = true;
+    /// Notes that a job expired before a run of it began.
+    pub(super) fn note_expired(&mut self, lane: usize, job: &Arc<Job>) {
+        let batch = self.open_batch(lane, 0);
+        add_expired(&mut batch.outcomes, job);
+        batch.others.push((Noted::Expired, Some(Arc::clone(job))));
+        self.count_outcome(lane, Instant::now());
+    }
+
+    /// Notes what becomes of a job that no handler gets.
+    pub(super) fn note_unread(&mut self, lane: usize, id: &[u8], token: u64, why: &Unread) {
+        let fails = matches!(why, Unread::Undecodable(_));
+        let batch = self.open_batch(lane, why.error().len());
+        why.add_to(&mut batch.outcomes, id, token);
+        batch.others.push((if fails { Noted::Failed } else { Noted::Unstarted }, None));
+        batch.has_unheard |= fails;
         self.count_outcome(lane, Instant::now());
     }
 

@@ -261,6 +261,7 @@ impl State {
 
     pub(super) fn take(&mut self, executor: &Arc<ExecutorShared>, desk: &Desk) -> Taken {
         let started = Instant::now();
+        self.drop_expired(started, desk);
         let Some(index) = self.next_to_start(started) else { return Taken::None };
         self.runs.last_number += 1;
         let number = self.runs.last_number;

@@ -206,14 +206,15 @@ impl Fetcher {
             lane.appetite.learn(bytes, Appetite::part(took, bytes, batch.outcomes.payload_bytes()), self.lease);
         }
         if granted > 0 {
-            let (mut jobs, mut undecodable) = (Vec::with_capacity(granted), Vec::new());
+            let (mut jobs, mut unread) = (Vec::with_capacity(granted), Vec::new());
             for job in &reply.jobs {
                 match job.of_queue(&lane.for_jobs, reply.token) {
                     Ok(job) => jobs.push(job),
-                    Err(reason) => undecodable.push((job.id_bytes().to_vec(), reply.token, reason)),
+                    Err(why) => unread.push((job.id_bytes().to_vec(), reply.token, why)),
                 }
             }
-            self.desk.deliver(index, &batch, jobs, &undecodable);
+            self.desk.left_alone(index, lane.queue.name(), &unread);
+            self.desk.deliver(index, &batch, jobs, &unread);
         }
         Ok((index, granted))
     }

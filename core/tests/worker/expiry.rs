@@ -1,0 +1,71 @@
+//! Jobs that expire before a handler is free for them.
+
+use std::time::Duration;
+
+use crate::support::{self, Server};
+use duly::worker::{Ended, Engine, WorkerEvent, WorkerSettings};
+use duly::{ErrorKind, Millis, NewJob, When};
+
+const A_WHILE: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_expires_while_its_worker_is_busy_is_dropped_and_told() {
+    let server = Server::start();
+    let (client, queue) = (server.client(), server.queue("orders"));
+    let mut settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+    settings.concurrency = 1;
+    let engine = Engine::start(&client, settings).unwrap();
+    let executor = engine.executor();
+    let next = async || tokio::time::timeout(A_WHILE, executor.next()).await.expect("a run").unwrap();
+    let job = |data: u8| NewJob::new(&data).unwrap().result_ttl(A_WHILE);
+    queue.push(job(1)).await.unwrap();
+    let run = next().await;
+    let soon = When::After(Millis::new(200));
+    let expiring = queue.push_batch(vec![job(2).expires(soon).key("k"), job(3).expires(soon)]).await.unwrap();
+    let waiter = tokio::spawn({
+        let (queue, id) = (server.queue("orders"), expiring[1].id().to_owned());
+        async move { queue.wait_result(&id, Some(A_WHILE)).await.unwrap_err().kind() }
+    });
+    let expires = queue.find(expiring[0].id()).await.unwrap().unwrap().job.envelope.expires.unwrap();
+    support::eventually("they have expired", async || server.clock() / 1000 >= expires.get()).await;
+    executor.finish(&run, Ended::DONE).unwrap();
+    queue.push(job(4)).await.unwrap();
+    let run = next().await;
+    assert_eq!(run.job.envelope.data.as_str(), "4");
+    executor.finish(&run, Ended::DONE).unwrap();
+    support::eventually("both are counted", async || queue.counts().await.unwrap().total("expired") == 2).await;
+    assert_eq!(waiter.await.unwrap(), ErrorKind::NoResult);
+    queue.push(job(5).key("k")).await.expect("its key is free");
+    engine.stop();
+    let report = tokio::time::timeout(A_WHILE, engine.ended()).await.expect("it ends").unwrap();
+    assert_eq!((report.acked, report.expired, report.failed, report.lost), (2, 2, 0, 0));
+    let events: Vec<_> = std::iter::from_fn(|| engine.event_within(Duration::ZERO)).collect();
+    let told = events.iter().filter_map(|event| match event {
+        WorkerEvent::Expired { others, .. } => Some(1 + others),
+        _ => None,
+    });
+    assert_eq!(told.sum::<usize>(), 2, "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_says_once_that_it_leaves_jobs_of_a_later_version_alone() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    for id in ["a", "b"] {
+        queue.push(NewJob::new(&1).unwrap().id(id)).await.unwrap();
+        server.redis_cli(&["HSET", "duly:{orders}:jobs", id, r#"{"data":1,"v":3}"#]);
+    }
+    let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    let executor = engine.executor();
+    queue.push(NewJob::new(&1).unwrap().id("c")).await.unwrap();
+    let run = tokio::time::timeout(A_WHILE, executor.next()).await.expect("a run").unwrap();
+    assert_eq!(run.job.id(), "c");
+    executor.finish(&run, Ended::DONE).unwrap();
+    support::eventually("they wait for others", async || queue.counts().await.unwrap().delayed == 2).await;
+    engine.stop();
+    let report = tokio::time::timeout(A_WHILE, engine.ended()).await.expect("it ends").unwrap();
+    assert_eq!((report.acked, report.failed), (1, 0));
+    let events: Vec<_> = std::iter::from_fn(|| engine.event_within(Duration::ZERO)).collect();
+    assert_eq!(events.iter().filter(|event| matches!(event, WorkerEvent::TooNew { .. })).count(), 1, "{events:?}");
+    assert!(events.iter().all(|event| event.queue() == Some("orders")), "{events:?}");
+}
