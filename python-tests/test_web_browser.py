@@ -152,7 +152,7 @@ def test_the_console_has_nothing_to_say_on_any_page(browser: Browser) -> None:
         ours = [urlsplit(link) for link in links if link.startswith(browser.home) and "lang=" not in link]
         left += [f"{link.path}?{link.query}" if link.query else link.path for link in ours]
     assert len(seen) > 20
-    assert "/ask/purge" in {urlsplit(page).path for page in seen}
+    assert "/ask-purge" in {urlsplit(page).path for page in seen}
     requests = browser.run("return performance.getEntriesByType('resource').map((entry) => entry.name)")
     assert isinstance(requests, list)
     assert all(request.startswith(browser.home) for request in requests)
@@ -245,11 +245,11 @@ def test_a_phone_scrolls_in_one_direction(browser: Browser, client: duly.Client)
         *PAGES,
         f"/job?queue=orders&id={'i' * 128}",
         "/schedule?queue=orders&name=nightly",
-        "/ask/purge?queue=orders&state=ready",
-        "/ask/limits?queue=orders",
-        f"/ask/limits?queue=orders&name={'n' * 128}",
-        "/ask/limits?queue=orders&of=new",
-        "/ask/delete?queue=orders",
+        "/ask-purge?queue=orders&state=ready",
+        "/ask-limits?queue=orders",
+        f"/ask-limits?queue=orders&name={'n' * 128}",
+        "/ask-limits?queue=orders&of=new",
+        "/ask-delete?queue=orders",
     ]:
         browser.go(page)
         assert browser.run("return document.documentElement.scrollWidth <= innerWidth"), page

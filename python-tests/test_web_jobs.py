@@ -41,7 +41,7 @@ def test_a_job_is_rescheduled_and_cancelled(web: Web, client: duly.Client) -> No
         assert web.post(form.action, {**form.fields, **wrong}).status == 400, wrong
     web.act(page, "run-now")
     assert queue.counts().ready == 1
-    asked = "/ask/cancel?queue=orders&parts=0&id=a+b"
+    asked = "/ask-cancel?queue=orders&parts=0&id=a+b"
     assert asked in [unescape(link) for link in Forms(web.ask("GET", page).text).links]
     form = web.form(asked, "cancel")
     assert web.act(asked, "cancel") == "The job a b is cancelled."
@@ -54,7 +54,7 @@ def test_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) ->
     for name in ("a", "b", "c", "d"):
         fail(queue, name)
     # The newest first.
-    assert re.findall(r'class="id" href="/job\?queue=orders&amp;parts=0&amp;id=(.)"', web.get("/failed").text) == [
+    assert re.findall(r'class="id" href="job\?queue=orders&amp;parts=0&amp;id=(.)"', web.get("/failed").text) == [
         "d",
         "c",
         "b",
@@ -62,13 +62,13 @@ def test_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) ->
     ]
     assert web.act("/job?queue=orders&id=a", "requeue") == "The job a is ready again."
     assert web.act("/queue?queue=orders&state=failed", "requeue") == "The job d is ready again."
-    asked = web.get("/ask/requeue-all", queue="orders")
+    asked = web.get("/ask-requeue-all", queue="orders")
     assert "Run all 2 failed jobs of orders again?" in asked.text
-    assert web.act("/ask/requeue-all?queue=orders&from=failed", "requeue-all") == "2 jobs are ready again."
+    assert web.act("/ask-requeue-all?queue=orders&from=failed", "requeue-all") == "2 jobs are ready again."
     assert queue.counts().ready == 4
-    assert "Remove all 4 ready jobs of orders?" in web.get("/ask/purge", queue="orders", state="ready").text
-    assert web.act("/ask/purge?queue=orders&state=ready", "purge") == "4 jobs are removed."
-    assert "There is none any more" in web.get("/ask/purge", queue="orders", state="ready").text
+    assert "Remove all 4 ready jobs of orders?" in web.get("/ask-purge", queue="orders", state="ready").text
+    assert web.act("/ask-purge?queue=orders&state=ready", "purge") == "4 jobs are removed."
+    assert "There is none any more" in web.get("/ask-purge", queue="orders", state="ready").text
     assert queue.counts().ready == 0
 
 
@@ -85,31 +85,31 @@ def test_jobs_that_match_run_again_and_are_removed(web: Web, client: duly.Client
     assert len(onward) == 1
     assert web.ask("GET", onward[0]).text.count('class="id"') == 10
     fields = urlencode({"queue": "mail", "state": "failed", "name": "mail.send", "error": "Timeout"})
-    asked = web.ask("GET", f"/ask/requeue-matching?{fields}").text
+    asked = web.ask("GET", f"/ask-requeue-matching?{fields}").text
     assert "Run 60 failed jobs of mail that match again?" in asked
     queue.push(0, key="mail:0")
     notice = "59 jobs are ready again; 1 were not run again: other jobs have their keys, or somebody else was first."
-    assert web.act(f"/ask/requeue-matching?{fields}", "requeue-matching") == notice
+    assert web.act(f"/ask-requeue-matching?{fields}", "requeue-matching") == notice
     fields = urlencode({"queue": "mail", "state": "ready", "key_prefix": "mail:1", "priority": "5"})
-    assert web.act(f"/ask/cancel-matching?{fields}", "cancel-matching") == "15 jobs are removed."
+    assert web.act(f"/ask-cancel-matching?{fields}", "cancel-matching") == "15 jobs are removed."
     # More than was asked about is not touched.
     fields = urlencode({"queue": "mail", "state": "failed", "name": "mail.read", "error": "no mail"})
-    form = web.form(f"/ask/cancel-matching?{fields}", "cancel-matching")
-    assert "mail.read" in web.ask("GET", f"/ask/cancel-matching?{fields}").text
+    form = web.form(f"/ask-cancel-matching?{fields}", "cancel-matching")
+    assert "mail.read" in web.ask("GET", f"/ask-cancel-matching?{fields}").text
     queue.push("later", name="mail.read", max_retries=0)
     while taken := queue.reserve():
         taken.fail("no mail") if taken.data == "later" else taken.ack()
     assert "5 jobs are removed." in web.say_yes(form)
     assert [job.data for job in queue.search("failed", name="mail.read", error="no mail").jobs] == ["later"]
-    assert web.get("/ask/requeue-matching", queue="mail", state="ready", name="x").status == 404
+    assert web.get("/ask-requeue-matching", queue="mail", state="ready", name="x").status == 404
     none = web.get("/jobs", queue="mail", state="ready", name="none").text
     assert "None of these jobs matches." in none
-    assert "/ask/" not in none
+    assert "ask-" not in none
     for act, state in (("cancel-matching", "ready"), ("requeue-matching", "failed")):
-        asked = web.get(f"/ask/{act}", queue="mail", state=state, name="none").text
+        asked = web.get(f"/ask-{act}", queue="mail", state=state, name="none").text
         assert f"No {state} job of mail matches<" in asked
         assert "There is nothing to do. Go back" in asked
-        assert f"/act/{act}" not in asked
+        assert f"act-{act}" not in asked
     for wrong in ("priority=11", "priority=x", "cursor=1-zz"):
         assert web.ask("GET", f"/jobs?queue=mail&state=failed&{wrong}").status == 400
 
@@ -125,7 +125,7 @@ def test_a_filter_looks_on_behind_large_jobs(
     fail(queue, "wanted", name="mail.send")
     fields = {"queue": "files", "state": "failed", "name": "mail.send"}
     page = web.get("/jobs", **fields).text
-    assert re.findall(r'class="id" href="/job\?queue=files&amp;parts=0&amp;id=(.*?)"', page) == ["wanted"]
+    assert re.findall(r'class="id" href="job\?queue=files&amp;parts=0&amp;id=(.*?)"', page) == ["wanted"]
     assert "1 of 61 jobs that were looked at match<" in page
     # On a line that is this late, two seconds are a few calls only.
     with slow_lines(server.socket, [Line(100_000_000, 0.4)]) as (url,):
@@ -137,18 +137,18 @@ def test_a_filter_looks_on_behind_large_jobs(
             assert looked_at is not None, text
             assert 0 < int(looked_at[1]) < 61
             # All that match, on whichever page they are.
-            assert "/ask/cancel-matching?" in text
+            assert '"ask-cancel-matching?' in text
             (link,) = (each for each in Forms(text).links if "cursor=" in each and "lang=" not in each)
             pages += 1
         assert pages > 0
-        assert "/ask/requeue-matching?" in text
+        assert '"ask-requeue-matching?' in text
         assert "本页查看的" in far.get("/jobs", **fields, lang="zh").text
     # The last page, without a job that matches.
     found = queue.search("failed", limit=60)
     fields["name"] = "none"
     last = web.get("/jobs", **fields, cursor=found.cursor or "").text
     assert "It is the last page." in last
-    assert "/ask/requeue-matching?" in last
+    assert '"ask-requeue-matching?' in last
 
 
 def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Client) -> None:
@@ -157,7 +157,7 @@ def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Clien
     for act, said in [("cancel-matching", "1 jobs are removed."), ("requeue-matching", "1 jobs are ready again")]:
         for number in range(3):
             fail(queue, f"{act}{number}")
-        form = web.form(f"/ask/{act}?{fields}", act)
+        form = web.form(f"/ask-{act}?{fields}", act)
         queue.requeue(f"{act}1", f"{act}2")
         for job in queue.reserve_many(2):
             job.ack()
@@ -171,7 +171,7 @@ def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Clien
     for name in "abc":
         queue.push(name, id=name, name="x")
     ready = urlencode({"queue": "mail", "state": "ready", "name": "x"})
-    form = web.form(f"/ask/cancel-matching?{ready}", "cancel-matching")
+    form = web.form(f"/ask-cancel-matching?{ready}", "cancel-matching")
     queue.cancel("a")
     queue.push("d", id="d", name="x")
     asked = {**form.fields, "name": "y"}
@@ -194,7 +194,7 @@ def test_a_yes_to_all_acts_on_no_more_jobs_than_were_asked_about(web: Web, clien
     for act, said in (("purge", "3 jobs are removed."), ("requeue-all", "3 jobs are ready again.")):
         for number in range(3):
             fail(queue, f"{act}{number}", key=f"{act}{number}")
-        form = web.form(f"/ask/{act}?{fields}", act)
+        form = web.form(f"/ask-{act}?{fields}", act)
         for number in range(20):
             fail(queue, f"{act}-later{number}", key=f"{act}-later{number}")
         for wrong in ("", "x", "1:1"):
@@ -212,7 +212,7 @@ def test_a_yes_to_failed_jobs_takes_none_that_failed_since(web: Web, client: dul
     queue = client.queue("mail")
     for number in range(3):
         fail(queue, f"asked{number}")
-    form = web.form("/ask/purge?queue=mail&state=failed", "purge")
+    form = web.form("/ask-purge?queue=mail&state=failed", "purge")
     queue.cancel("asked1")
     for number in range(3):
         fail(queue, f"later{number}")
@@ -224,7 +224,7 @@ def test_a_yes_says_which_jobs_it_takes(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     for number in range(2):
         queue.push(1, id=f"asked{number}", delay=3600)
-    page = "/ask/purge?queue=mail&state=delayed"
+    page = "/ask-purge?queue=mail&state=delayed"
     assert "delayed ones by their due time" in web.ask("GET", page).text
     assert "延迟任务按到期时间" in web.ask("GET", f"{page}&lang=zh").text
     web.get("/", lang="en")
@@ -244,12 +244,12 @@ def test_what_acts_on_no_job_says_why(web: Web, client: duly.Client) -> None:
     ):
         for number in range(2):
             fail(queue, f"{act}{number}")
-        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        form = web.form(f"/ask-{act}?queue=mail&state=failed", act)
         queue.purge("failed")
         assert web.say_yes(form).startswith(why)
     for number in range(3):
         fail(queue, f"some{number}")
-    form = web.form("/ask/cancel-matching?queue=mail&state=failed", "cancel-matching")
+    form = web.form("/ask-cancel-matching?queue=mail&state=failed", "cancel-matching")
     queue.requeue("some1")
     said = "2 jobs are removed. Jobs that had left this state, or that somebody else had removed: 1."
     assert web.say_yes(form) == said
@@ -270,10 +270,10 @@ def test_groups_of_failed_jobs_run_again_and_are_removed(web: Web, client: duly.
     counts = sorted(web.ask("GET", link).text.count('class="id"') for link in shown)
     assert counts == [1, 2, 2, 4]
     # A group of jobs without a name is no other one's.
-    again = next(link for link in links if link.startswith("/ask/requeue-matching?") and "unnamed=1" in link)
+    again = next(link for link in links if link.startswith("/ask-requeue-matching?") and "unnamed=1" in link)
     assert web.act(again, "requeue-matching") in ("1 jobs are ready again.", "2 jobs are ready again.")
     for link in Forms(web.get("/groups", queue="mail").text).links:
-        if link.startswith("/ask/cancel-matching?"):
+        if link.startswith("/ask-cancel-matching?"):
             assert web.act(link, "cancel-matching").endswith("are removed.")
     assert queue.counts().failed == 0
     assert "No job has failed for good" in web.get("/groups", queue="mail").text
@@ -308,7 +308,7 @@ def test_a_second_click_on_what_is_under_way_says_so(start_web: StartWeb, own_se
     queue.push(1)
     web = start_web(own_server.url, "duly:")
     web.enter()
-    form = web.form("/ask/delete?queue=orders", "delete")
+    form = web.form("/ask-delete?queue=orders", "delete")
     # So the first one is refused.
     queue.push(2)
     own_server.freeze()
@@ -350,7 +350,7 @@ def test_a_browser_that_goes_away_ends_no_action(
     with slow_lines(server.socket, [Line(100_000_000, 0.1)]) as (url,):
         web = start_web(url, prefix)
         web.enter()
-        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        form = web.form(f"/ask-{act}?queue=mail&state=failed", act)
         # So all of it, its end too, is there when the page reads it. Of one that is reset by then, it may read nothing.
         if not reset:
             web.process.send_signal(signal.SIGSTOP)
@@ -372,7 +372,7 @@ def test_what_was_not_done_is_said_though_the_browser_has_gone(start_web: StartW
     queue.push(1)
     web = start_web(own_server.url, "duly:")
     web.enter()
-    form = web.form("/ask/delete?queue=orders", "delete")
+    form = web.form("/ask-delete?queue=orders", "delete")
     queue.push(2)
     own_server.freeze()
     web.send_and_go(form)
@@ -418,7 +418,7 @@ def test_what_ends_an_action_on_jobs_that_match_is_said(start_web: StartWeb, own
     with way_to(own_server, b"job-100", act) as url:
         web = start_web(url, "duly:")
         web.enter()
-        form = web.form("/ask/cancel-matching?queue=mail&state=ready&priority=5", "cancel-matching")
+        form = web.form("/ask-cancel-matching?queue=mail&state=ready&priority=5", "cancel-matching")
         answer = web.post(form.action, form.fields)
         assert answer.status == 303, answer.text
         if what == "is silent":
@@ -492,7 +492,7 @@ def test_an_action_that_takes_longer_than_a_browser_waits_goes_on(
     with slow_lines(server.socket, [Line(100_000_000, 0.8)]) as (url,):
         web = start_web(url, prefix)
         web.enter()
-        form = web.form("/ask/purge?queue=orders&state=ready", "purge")
+        form = web.form("/ask-purge?queue=orders&state=ready", "purge")
         answer = web.post(form.action, form.fields)
         assert (answer.status, "It goes on" in answer.text) == (202, True)
         assert answer.headers["content-security-policy"].startswith(POLICY)
@@ -513,7 +513,7 @@ def test_an_action_ends_in_good_order_with_the_program(
     with slow_lines(server.socket, [Line(100_000_000, 0.3)]) as (url,):
         web = start_web(url, prefix)
         web.enter()
-        form = web.form(f"/ask/{act}?queue=mail&state=failed", act)
+        form = web.form(f"/ask-{act}?queue=mail&state=failed", act)
         web.send_and_go(form)
         until(lambda: queue.counts().failed < 1500, "nothing is done", 10)
         began = time.monotonic()
@@ -535,10 +535,10 @@ def test_an_action_that_does_not_end_is_cut_off_and_said(
     with slow_lines(own_server.socket, [Line(100_000_000, 0.7)]) as (url,):
         web = start_web(url, "duly:")
         web.enter()
-        web.send_and_go(web.form("/ask/purge?queue=orders&state=ready", "purge"))
+        web.send_and_go(web.form("/ask-purge?queue=orders&state=ready", "purge"))
         until(lambda: queue.counts().ready < 10_000, "nothing is done", 30)
         began = time.monotonic()
         status, err = web.end(by)
     assert (status, time.monotonic() - began < 9) == (0, True)
-    assert "purge queue=orders parts=0 state=ready: cut off, as duly web ended" in err
+    assert "purge queue=orders parts=0 state=ready: cut off, as the page ended" in err
     assert queue.audit().findings == []

@@ -38,9 +38,9 @@ def test_a_queue_that_is_paused_in_part_can_be_paused_and_resumed(
         text = web.ask("GET", page).text
         assert "paused in 2 of 4 partitions" in text
         assert "paused in 2 of 4 partitions" in web.get("/").text
-        return sorted(form.action for form in Forms(text).forms if form.action in ("/act/pause", "/act/resume"))
+        return sorted(form.action for form in Forms(text).forms if form.action in ("/act-pause", "/act-resume"))
 
-    assert pause_parts() == ["/act/pause", "/act/resume"]
+    assert pause_parts() == ["/act-pause", "/act-resume"]
     web.act(page, "pause")
     assert "paused in" not in web.ask("GET", page).text
     web.act(page, "resume")
@@ -61,22 +61,22 @@ def test_a_form_of_a_queue_that_is_gone_touches_no_other_of_its_name(web: Web, c
     forms = [
         web.form("/queue?queue=orders", "pause"),
         web.form("/queue?queue=orders&state=failed", "requeue"),
-        web.form("/ask/limits?queue=orders", "limits"),
-        web.form("/ask/purge?queue=orders&state=delayed", "purge"),
-        web.form("/ask/cancel?queue=orders&id=later", "cancel"),
-        web.form("/ask/cancel-matching?queue=orders&state=delayed&priority=5", "cancel-matching"),
+        web.form("/ask-limits?queue=orders", "limits"),
+        web.form("/ask-purge?queue=orders&state=delayed", "purge"),
+        web.form("/ask-cancel?queue=orders&id=later", "cancel"),
+        web.form("/ask-cancel-matching?queue=orders&state=delayed&priority=5", "cancel-matching"),
         web.form("/job?queue=orders&id=later", "run-now"),
         web.form("/schedule?queue=orders&name=nightly", "schedule-run"),
     ]
     plain.schedules.remove("nightly")
-    forms.append(web.form("/ask/delete?queue=orders", "delete"))
+    forms.append(web.form("/ask-delete?queue=orders", "delete"))
     assert {form.fields["parts"] for form in forms} == {"0"}
     plain.delete(jobs=2)
     before = parts.counts()
     for form in forms:
         answer = web.post(form.action, {**form.fields, "concurrency": "4"})
         assert (answer.status, "There is no such queue" in answer.text) == (404, True), form
-        more = "deleted it meanwhile" if form.action == "/act/delete" else "another number of partitions (4)"
+        more = "deleted it meanwhile" if form.action == "/act-delete" else "another number of partitions (4)"
         assert more in answer.text, form
         # Nor does a form that does not say which one.
         fields = {name: value for name, value in form.fields.items() if name not in ("parts", "once")}
@@ -98,7 +98,7 @@ def test_a_number_of_partitions_that_has_grown_is_no_deletion(
     web: Web, client: duly.Client, server: Server, prefix: str
 ) -> None:
     client.partitions("orders", 4).push(1, id="a")
-    form = web.form("/ask/delete?queue=orders&parts=4", "delete")
+    form = web.form("/ask-delete?queue=orders&parts=4", "delete")
     duly.Client(server.url, prefix=prefix).partitions("orders", 8).push(1, key="b")
     until(lambda: client.queues().queues[0].partitions == 8, "it is not listed")
     answer = web.post(form.action, form.fields)
@@ -119,7 +119,7 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
     queue.push(1)
     page, changed = "/queue?queue=orders", "The limits are changed."
     assert "This queue has no limits." in web.ask("GET", page).text
-    whole, of_new = "/ask/limits?queue=orders&parts=0", "/ask/limits?queue=orders&parts=0&of=new"
+    whole, of_new = "/ask-limits?queue=orders&parts=0", "/ask-limits?queue=orders&parts=0&of=new"
     assert {whole, of_new} <= {unescape(link) for link in Forms(web.ask("GET", page).text).links}
     assert web.act(whole, "limits", concurrency=" 20 ", rate="none") == changed
     assert limits_of(queue) == (20, None)
@@ -128,7 +128,7 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
     assert limits_of(queue) == (20, None)
     text = web.ask("GET", page).text
     assert "100 in 1 s" in text
-    of_name = "/ask/limits?queue=orders&parts=0&name=mail.send"
+    of_name = "/ask-limits?queue=orders&parts=0&name=mail.send"
     assert of_name in {unescape(link) for link in Forms(text).links}
     # What is set stands in the form, as the command takes it.
     queue.set_limits(concurrency=20, names={"mail.send": {"concurrency": 5, "rate": (5, 600.0)}})
@@ -153,8 +153,8 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
 def test_wrong_limits_are_refused(web: Web, client: duly.Client) -> None:
     queue = client.queue("orders")
     queue.set_limits(concurrency=20)
-    form = web.form("/ask/limits?queue=orders", "limits")
-    of_new = web.form("/ask/limits?queue=orders&of=new", "limits")
+    form = web.form("/ask-limits?queue=orders", "limits")
+    of_new = web.form("/ask-limits?queue=orders&of=new", "limits")
     for fields, said in [
         ({"concurrency": "many"}, "it is a number of jobs, or none"),
         ({"concurrency": "-1"}, "it is a number of jobs, or none"),
@@ -176,10 +176,10 @@ def test_wrong_limits_are_refused(web: Web, client: duly.Client) -> None:
     assert limits_of(queue) == (20, None)
     parts = client.partitions("clicks", 4)
     parts.push(1, key="k")
-    form = web.form("/ask/limits?queue=clicks&parts=4", "limits")
+    form = web.form("/ask-limits?queue=clicks&parts=4", "limits")
     answer = web.post(form.action, {**form.fields, "concurrency": "3"})
     assert (answer.status, "a limit is 4 jobs at least" in answer.text) == (400, True)
-    assert web.act("/ask/limits?queue=clicks&parts=4", "limits", concurrency="8") == "The limits are changed."
+    assert web.act("/ask-limits?queue=clicks&parts=4", "limits", concurrency="8") == "The limits are changed."
     assert parts.limits().concurrency == 8
 
 
@@ -199,7 +199,7 @@ def test_limits_that_have_reached_some_partitions_are_completed(
     for part in (1, 2, 3):
         server.cli("HDEL", f"{prefix}{{mail/{part}}}:meta", "limits")
     notice = "The limits are set in every partition. Those of the first one were these before."
-    assert web.act("/ask/limits?queue=mail&parts=4", "limits", concurrency="4") == notice
+    assert web.act("/ask-limits?queue=mail&parts=4", "limits", concurrency="4") == notice
     assert written() == whole
 
 
@@ -222,7 +222,7 @@ def test_limits_that_a_later_partition_refuses_are_said_to_be_done_in_part(
 
     use("a")
     queue.set_limits(names={name: {"concurrency": 2} for name in use("b")[1:]})
-    form = web.form("/ask/limits?queue=mail&parts=2&of=new", "limits")
+    form = web.form("/ask-limits?queue=mail&parts=2&of=new", "limits")
     answer = web.post(form.action, {**form.fields, "name": "new", "concurrency": "4"})
     assert (answer.status, "Only a part of this was done" in answer.text) == (409, True), answer.text
     assert "it was done to 1 of 2 parts" in answer.text
@@ -235,24 +235,24 @@ def test_limits_that_a_later_partition_refuses_are_said_to_be_done_in_part(
 def test_limits_that_another_has_changed_stay(web: Web, client: duly.Client) -> None:
     queue = client.queue("orders")
     queue.set_limits(concurrency=20)
-    form = web.form("/ask/limits?queue=orders", "limits")
+    form = web.form("/ask-limits?queue=orders", "limits")
     queue.set_limits(concurrency=3, rate=(100, 60.0), names={"mail": {"concurrency": 1}})
     answer = web.post(form.action, {**form.fields, "concurrency": "30"})
     assert (answer.status, "Somebody else has changed these limits" in answer.text) == (409, True)
     assert "They are: concurrency 3, rate 100/1m." in answer.text
     assert limits_of(queue) == (3, (100, 60.0))
     # Limits of another name are no reason.
-    form = web.form("/ask/limits?queue=orders", "limits")
+    form = web.form("/ask-limits?queue=orders", "limits")
     queue.set_limits(concurrency=3, rate=(100, 60.0), names={"mail": {"concurrency": 2}})
     assert web.say_yes(form, concurrency="30") == "The limits are changed."
     assert (limits_of(queue), limits_of(queue, "mail")) == ((30, None), (2, None))
     answer = web.post(form.action, {**form.fields, "concurrency": "40"})
     assert (answer.status, "acted once" in answer.text) == (409, True)
-    of_new = web.form("/ask/limits?queue=orders&of=new", "limits")
+    of_new = web.form("/ask-limits?queue=orders&of=new", "limits")
     answer = web.post(of_new.action, {**of_new.fields, "name": "mail", "concurrency": "9"})
     assert (answer.status, "This name has limits already" in answer.text) == (409, True)
     assert limits_of(queue, "mail") == (2, None)
-    form = web.form("/ask/limits?queue=orders", "limits")
+    form = web.form("/ask-limits?queue=orders", "limits")
     queue.delete()
     assert web.post(form.action, {**form.fields, "concurrency": "40"}).status == 404
 
@@ -264,7 +264,7 @@ def test_a_queue_is_deleted_with_its_jobs(web: Web, client: duly.Client) -> None
     queue.push_many([duly.NewJob(number) for number in range(3)])
     queue.reserve()
     queue.set_limits(concurrency=5)
-    asked = "/ask/delete?queue=orders&parts=0"
+    asked = "/ask-delete?queue=orders&parts=0"
     assert asked in [unescape(link) for link in Forms(web.get("/queue", queue="orders").text).links]
     text = re.sub("<.*?>", "", web.ask("GET", asked).text)
     for said in (
@@ -276,7 +276,7 @@ def test_a_queue_is_deleted_with_its_jobs(web: Web, client: duly.Client) -> None
         "Its 5 jobs are lost",
     ):
         assert said in text, said
-    assert "删除队列 orders" in web.get("/ask/delete", queue="orders", lang="zh").text
+    assert "删除队列 orders" in web.get("/ask-delete", queue="orders", lang="zh").text
     web.get("/", lang="en")
     form = web.form(asked, "delete")
     for number in (6, 7):
@@ -289,7 +289,7 @@ def test_a_queue_is_deleted_with_its_jobs(web: Web, client: duly.Client) -> None
     assert again
     form = web.form(again[0], "delete")
     assert web.say_yes(form) == "The queue orders is deleted. It had 7 jobs."
-    assert "/queue?queue=orders" not in unescape(web.get("/").text)
+    assert "queue?queue=orders" not in unescape(web.get("/").text)
     assert client.queues().queues == []
     # A second click, and a tab of somebody else.
     answer = web.post(form.action, form.fields)
@@ -309,7 +309,7 @@ def test_an_empty_queue_and_one_with_partitions_are_deleted(web: Web, client: du
     plain.cancel("one")
     for number in range(9):
         parts.push(number, key=str(number))
-    asked = "/ask/delete?queue=mixed"
+    asked = "/ask-delete?queue=mixed"
     assert "It has no jobs." in web.ask("GET", asked).text
     form = web.form(asked, "delete")
     for wrong in ("", "many", "-1"):
@@ -327,13 +327,13 @@ def test_an_empty_queue_and_one_with_partitions_are_deleted(web: Web, client: du
 def test_a_queue_with_schedules_is_not_deleted(web: Web, client: duly.Client) -> None:
     queue = client.queue("orders")
     queue.push(1, id="one")
-    form = web.form("/ask/delete?queue=orders", "delete")
+    form = web.form("/ask-delete?queue=orders", "delete")
     queue.schedules.put("nightly", duly.Schedule(duly.NewJob(), cron="0 3 * * *"))
     answer = web.post(form.action, form.fields)
-    for status, text in ((409, answer.text), (200, web.get("/ask/delete", queue="orders").text)):
+    for status, text in ((409, answer.text), (200, web.get("/ask-delete", queue="orders").text)):
         assert "It has schedules (1), which would push new jobs: remove them first." in text, status
         assert "/schedule?queue=orders&parts=0&name=nightly" in map(unescape, Forms(text).links)
-        assert "/act/delete" not in text
+        assert "act-delete" not in text
     assert answer.status == 409
     queue.schedules.remove("nightly")
     assert web.say_yes(form) == "The queue orders is deleted. It had 1 jobs."
@@ -348,6 +348,6 @@ def test_schedules_are_paused_and_removed(web: Web, client: duly.Client) -> None
     assert "It has no next slot" in web.ask("GET", page).text
     assert web.act(page, "schedule-resume") == "The schedule fires again."
     form = web.form(page, "schedule-pause")
-    assert web.act("/ask/schedule-remove?queue=orders&name=nightly", "schedule-remove") == "The schedule is removed."
+    assert web.act("/ask-schedule-remove?queue=orders&name=nightly", "schedule-remove") == "The schedule is removed."
     assert schedules.list() == []
     assert web.post(form.action, form.fields).status == 404

@@ -14,13 +14,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode, urljoin, urlsplit
 
 import duly
 
 HOSTILE = "<script>alert(1)</script>"
 PASSWORD = "a long password"
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
+
+
+def there(link: str) -> str:
+    """The path of a link, as a browser reads it: a page lies in no folder here."""
+    assert not link.startswith("/"), f"{link} leads elsewhere where the page lies in a folder"
+    return urljoin("/", link) if link else ""
 
 
 @dataclass
@@ -31,7 +37,7 @@ class Answer:
 
     @property
     def location(self) -> str:
-        return self.headers["location"] or ""
+        return there(self.headers["location"] or "")
 
 
 @dataclass
@@ -52,15 +58,17 @@ class Forms(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         if tag == "form" and given.get("method") == "post":
-            self.forms.append(Form(given["action"]))
+            self.forms.append(Form(there(given["action"])))
         elif tag == "input" and self.forms and given.get("type") == "hidden":
             self.forms[-1].fields[given["name"]] = given["value"]
         elif tag == "a":
-            self.links.append(given.get("href", ""))
+            self.links.append(there(given.get("href", "")))
 
 
 class Web:
     """`duly web`, and a browser without a window."""
+
+    mount = ""
 
     def __init__(self, url: str, prefix: str, *arguments: str, password: str = "") -> None:
         command = [sys.executable, "-m", "duly", "web", "--url", url, "--prefix", prefix, "--listen", "127.0.0.1:0"]
@@ -81,7 +89,7 @@ class Web:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         try:
-            connection.request(method, path, body or None, {**cookies, **(headers or {})})
+            connection.request(method, self.mount + path, body or None, {**cookies, **(headers or {})})
             answer = connection.getresponse()
             for cookie in answer.headers.get_all("set-cookie", []):
                 name, _, value = cookie.partition(";")[0].partition("=")
@@ -90,7 +98,7 @@ class Web:
         finally:
             connection.close()
         # An address without the number of partitions leads to one with it.
-        location = answer.headers["location"] or ""
+        location = there(answer.headers["location"] or "")
         if method == "GET" and answer.status == 303 and location.partition("?")[0] == path.partition("?")[0]:
             assert "parts=" in location
             assert "parts=" not in path
@@ -128,7 +136,7 @@ class Web:
     def form(self, page: str, act: str) -> Form:
         """The form for `act` on that page."""
         answer = self.ask("GET", page)
-        found = [form for form in Forms(answer.text).forms if form.action == f"/act/{act}"]
+        found = [form for form in Forms(answer.text).forms if form.action == f"/act-{act}"]
         assert found, (page, act, answer.text)
         return found[0]
 

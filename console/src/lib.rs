@@ -49,6 +49,7 @@ mod when;
 mod workers;
 
 pub use metrics::{CONTENT_TYPE, Scrape, scrape};
+pub use web::{Rights, Role, Visit, WebAnswer, WebPage};
 
 use std::ffi::OsString;
 use std::future::{Future, ready};

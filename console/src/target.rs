@@ -23,10 +23,6 @@ impl Target {
         if self.url.is_empty() { builder } else { builder.url(&self.url) }
     }
 
-    pub(crate) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
     pub(crate) fn client(&self) -> Result<Client, Error> {
         self.builder().build()
     }

@@ -9,11 +9,14 @@
 //! | `failed.rs`, `groups.rs`, `job.rs`, `matches.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
 //! | `frame.rs` | the frame around each page |
 //! | `limits.rs` | the limits of a queue, and the form that changes them |
+//! | `mounted.rs` | the page in an application |
 //! | `named.rs` | a queue as pages name it |
 //! | `request.rs` | a request and its response, without a socket |
+//! | `rights.rs` | what those who look may do |
 //! | `runs.rs` | what runs came to, on the page of a queue |
 //! | `scrape.rs` | `/metrics`, for Prometheus |
 //! | `server.rs` | the sockets |
+//! | `sessions.rs` | what is known between two requests: in memory, or in cookies and locks |
 //! | `site.rs` | from a request to its response |
 //! | `text.rs` | texts, counts and times |
 //! | `view.rs` | what all pages share |
@@ -29,15 +32,18 @@ mod groups;
 mod job;
 mod limits;
 mod matches;
+mod mounted;
 mod named;
 mod overview;
 mod queue;
 mod request;
+mod rights;
 mod runs;
 mod schedules;
 mod scrape;
 mod search;
 mod server;
+mod sessions;
 mod site;
 mod text;
 mod view;
@@ -56,9 +62,13 @@ use duly::Error;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+pub use self::mounted::{Visit, WebAnswer, WebPage};
+pub use self::rights::{Rights, Role};
+
 use self::asked::Asked;
 use self::door::{Door, without_port};
 use self::scrape::Scrapes;
+use self::sessions::Sessions;
 use self::site::Site;
 use crate::signals::Ends;
 use crate::target::Target;
@@ -106,10 +116,10 @@ impl Web {
         let path = door.token().map_or_else(String::new, |token| format!("sign-in?token={token}"));
         let (log, mut lines) = unbounded_channel();
         let log = Box::new(move |line| _ = log.send(line));
-        let prefix = self.target.prefix().to_owned();
-        let (may_act, asked) = (!self.read_only, Asked::default());
-        let (scrapes, is_ending) = (Scrapes::default(), AtomicBool::new(false));
-        let site = Arc::new(Site { client: client.clone(), prefix, door, may_act, asked, log, scrapes, is_ending });
+        let sessions = Sessions::Kept { door: Box::new(door), asked: Asked::default() };
+        let rights = if self.read_only { Rights::VIEW } else { Rights::ALL };
+        let (hides_data, scrapes, is_ending) = (false, Scrapes::default(), AtomicBool::new(false));
+        let site = Arc::new(Site { client: client.clone(), sessions, rights, hides_data, log, scrapes, is_ending });
         let answered = tokio::select! {
             answered = client.ping() => answered,
             end = ends.come() => return Ok(end.status()),

@@ -26,6 +26,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use once_cell::race::OnceBox;
+
 use crate::format::envelope::Envelope;
 use crate::operate::{
     AuditOptions, AuditReport, Cancelled, Counts, Filter, Found, JobView, Limits, QueuePage, Rates, Requeued,
@@ -75,6 +77,7 @@ struct Shared {
     made: PerProcess<crate::queue::Client>,
     /// A child forks a closed client closed.
     is_closed: AtomicBool,
+    hurried: OnceBox<Client>,
 }
 
 impl Client {
@@ -82,8 +85,8 @@ impl Client {
     ///
     /// Errors: `InvalidArgument`.
     pub fn new(builder: ClientBuilder) -> Result<Self, Error> {
-        let client =
-            Self { shared: Arc::new(Shared { builder, made: PerProcess::new(), is_closed: AtomicBool::new(false) }) };
+        let (made, is_closed, hurried) = (PerProcess::new(), AtomicBool::new(false), OnceBox::new());
+        let client = Self { shared: Arc::new(Shared { builder, made, is_closed, hurried }) };
         client.inner()?;
         Ok(client)
     }
@@ -130,6 +133,17 @@ impl Client {
             return Err(client_closed());
         }
         self.shared.made.get(|| self.shared.builder.clone().build())
+    }
+
+    /// The same server over other connections, with this deadline: for people, who look at a page. It is made once, and lives as long as this
+    /// client.
+    ///
+    /// Errors: `InvalidArgument` if this client is closed.
+    #[doc(hidden)] // for the page
+    pub fn hurried(&self, deadline: Duration) -> Result<Self, Error> {
+        self.inner()?;
+        let make = || Self::new(self.shared.builder.clone().deadline(deadline)).map(Box::new);
+        self.shared.hurried.get_or_try_init(make).cloned()
     }
 
     /// Any call on the client, waited for.

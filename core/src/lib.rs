@@ -111,6 +111,8 @@ pub mod worker;
 pub use bridge::{Bridge, BridgeReport, GivenBack, LaneReport, OldQueue, OldState, PushedCounts, ScoreUnit};
 pub use format::envelope::{Envelope, FORMAT_VERSION, MAX_ERROR_BYTES, UnknownField, cut_error};
 pub use format::record::{CameBack, Record};
+#[doc(hidden)]
+pub use lock::Claim;
 pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 #[doc(hidden)]
 pub use operate::Extent;

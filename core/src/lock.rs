@@ -5,9 +5,11 @@
 //! (Martin Kleppmann, "How to do distributed locking", 2016); it follows the server's clock, as those of jobs do.
 
 mod asked;
+mod claim;
 mod held;
 mod owner;
 
+pub use claim::Claim;
 pub use held::Lock;
 
 use std::time::Duration;

@@ -7,11 +7,12 @@ use duly::{Client, Error, ErrorKind, Extent, Millis, Queue, Requeued, State, Whe
 use hyper::StatusCode;
 use maud::html;
 
-use super::asked::Asked;
 use super::matches::Acted;
 use super::named::Named;
 use super::queue::{state_name, state_of};
 use super::request::Fields;
+use super::rights::Role;
+use super::sessions::Sessions;
 use super::text::{number, shown};
 use super::view::{Failure, Page, Shown, View};
 use super::words::{Words, fill};
@@ -78,7 +79,7 @@ impl Done {
 }
 
 /// What the log says of an action that did not end.
-pub(crate) const CUT_OFF: &str = "cut off, as duly web ended or failed: see what is left, and do it again";
+pub(crate) const CUT_OFF: &str = "cut off, as the page ended or failed: see what is left, and do it again";
 
 /// What is asked before something is done.
 struct Question {
@@ -102,7 +103,7 @@ struct Subject<'a> {
     words: &'static Words,
     named: Named,
     queue: Queue,
-    asked: &'a Asked,
+    sessions: &'a Sessions,
     is_ending: &'a AtomicBool,
     form: &'a Fields,
 }
@@ -116,8 +117,23 @@ impl Act {
         ALL.iter().find(|(_, act)| *act == self).map_or("", |(name, _)| name)
     }
 
-    fn destroys(self) -> bool {
-        matches!(self, Self::Cancel | Self::CancelMatching | Self::Purge | Self::ScheduleRemove)
+    /// What it takes of those who do it.
+    pub(crate) fn role(self) -> Role {
+        match self {
+            Self::Cancel | Self::CancelMatching | Self::Purge | Self::ScheduleRemove | Self::Delete => Role::Admin,
+            Self::RunNow
+            | Self::Reschedule
+            | Self::Requeue
+            | Self::RequeueAll
+            | Self::RequeueMatching
+            | Self::Pause
+            | Self::Resume
+            | Self::SchedulePause
+            | Self::ScheduleResume
+            | Self::ScheduleRun
+            | Self::KeepHistory
+            | Self::Limits => Role::Operate,
+        }
     }
 
     /// What the log says of it: never the data of a job.
@@ -137,7 +153,7 @@ impl Act {
     pub(crate) async fn run(
         self,
         client: &Client,
-        asked: &Asked,
+        sessions: &Sessions,
         is_ending: &AtomicBool,
         words: &'static Words,
         form: &Fields,
@@ -146,7 +162,7 @@ impl Act {
         let gone = if self == Self::Delete { words.deleted_before } else { words.no_queue_more };
         let named = Named::asked_or(client, form, words, gone).await?;
         let queue = named.open(client)?;
-        let subject = Subject { words, named, queue, asked, is_ending, form };
+        let subject = Subject { words, named, queue, sessions, is_ending, form };
         match self {
             Self::Cancel => subject.cancel().await,
             Self::RunNow => subject.reschedule(When::Now).await,
@@ -182,7 +198,7 @@ impl Act {
         let asked = ["id", "name", "state", "from"].map(|name| (name, query.get(name)));
         let of_filter = matches::given(query).into_iter().filter(|(name, _)| *name != "name").collect::<Vec<_>>();
         let fields = [&named.fields()[..], &asked[..], &of_filter, &[("asked", &*about)]].concat();
-        let class = if self.destroys() { "danger" } else { "primary" };
+        let class = if self.role() == Role::Admin { "danger" } else { "primary" };
         let body = html! {
             section.ask {
                 h1 { (shown(&text)) }
@@ -203,7 +219,7 @@ impl Act {
     async fn question(self, view: &View<'_>, named: &Named) -> Result<Option<Question>, Failure> {
         let (words, query, queue) = (view.words, view.query, named.open(view.client)?);
         let state = state_of(query.get("state")).unwrap_or(State::Failed);
-        let of_queue = named.link("/queue", &[("state", state.as_str())]);
+        let of_queue = named.link("queue", &[("state", state.as_str())]);
         let asked = |count, asked: String, text, more: &str, back| {
             let more = if count == 0 { words.none_left } else { more }.to_owned();
             Ok(Some(Question { count, text, more, asked, of_matching: false, looked_at: None, back }))
@@ -221,7 +237,9 @@ impl Act {
             Self::RequeueMatching if state != State::Failed => Ok(None),
             Self::RequeueMatching | Self::CancelMatching => {
                 let is_requeue = self == Self::RequeueMatching;
-                let found = matches::find(&queue, state, matches::filter_of(query, words)?).await?;
+                let filter = matches::filter_of(query, words)?;
+                let found = matches::find(&queue, state, filter, view.sessions.most_jobs()).await?;
+                let found = view.sessions.askable(found);
                 let count = found.jobs.len() as u64;
                 let looked_at = (!found.is_all).then_some(found.jobs.looked_at());
                 let counted = if found.is_all { number(count) } else { fill(words.at_least, &[&number(count)]) };
@@ -238,7 +256,7 @@ impl Act {
                 let text = fill(text, &[&counted, &named.name, &of_state]);
                 let secret = match count {
                     0 => String::new(),
-                    _ => view.asked.note(about(self, named, state, query), found).unwrap_or_default(),
+                    _ => view.sessions.ask(about(self, named, state, query), found),
                 };
                 let back = matching_page(query, named, state);
                 Ok(Some(Question { count, text, more, asked: secret, of_matching: true, looked_at, back }))
@@ -252,7 +270,7 @@ impl Act {
             }
             Self::ScheduleRemove => {
                 let name = query.get("name");
-                let back = named.link("/schedule", &[("name", name)]);
+                let back = named.link("schedule", &[("name", name)]);
                 asked(1, String::new(), fill(words.ask_remove, &[&name]), words.ask_remove_more, back)
             }
             _ => Ok(None),
@@ -268,8 +286,8 @@ fn about(act: Act, named: &Named, state: State, fields: &Fields) -> String {
 /// Where the jobs that match are shown.
 fn matching_page(fields: &Fields, named: &Named, state: State) -> String {
     match fields.get("from") {
-        "groups" => named.link("/groups", &[]),
-        _ => named.link("/jobs", &[&[("state", state.as_str())][..], &matches::given(fields)].concat()),
+        "groups" => named.link("groups", &[]),
+        _ => named.link("jobs", &[&[("state", state.as_str())][..], &matches::given(fields)].concat()),
     }
 }
 
@@ -280,8 +298,8 @@ impl Subject<'_> {
 
     fn to_queue(&self) -> String {
         match self.form.get("from") {
-            "failed" => "/failed".to_owned(),
-            _ => self.named.link("/queue", &[("state", self.form.get("state"))]),
+            "failed" => "failed".to_owned(),
+            _ => self.named.link("queue", &[("state", self.form.get("state"))]),
         }
     }
 
@@ -291,7 +309,7 @@ impl Subject<'_> {
 
     async fn cancel(self) -> Result<Done, Failure> {
         let cancelled = self.queue.cancel(self.id()).await?.ok_or_else(|| self.missing_job())?;
-        let location = self.named.link("/queue", &[("state", cancelled.was.as_str())]);
+        let location = self.named.link("queue", &[("state", cancelled.was.as_str())]);
         Ok(Done::new(fill(self.words.done_cancel, &[&cancelled.id]), location))
     }
 
@@ -306,7 +324,7 @@ impl Subject<'_> {
         match self.queue.requeue(&ids).await?.first() {
             Some(Requeued::Ready) => {
                 let is_from_list = self.form.get("from") == "queue";
-                let failed = || self.named.link("/queue", &[("state", State::Failed.as_str())]);
+                let failed = || self.named.link("queue", &[("state", State::Failed.as_str())]);
                 let location = if is_from_list { failed() } else { self.named.job(self.id()) };
                 Ok(Done::new(fill(words.done_requeue, &[&self.id()]), location))
             }
@@ -354,7 +372,7 @@ impl Subject<'_> {
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
         let (secret, about) = (self.form.get("asked"), about(act, &self.named, state, self.form));
         // Others may match by now, and nobody was asked about those.
-        let Some(mut found) = self.asked.take(secret, &about) else {
+        let Some(mut found) = self.sessions.answered(secret, &about, &self.queue, state) else {
             return Err(Page::refusal(StatusCode::CONFLICT, words.asked_long_ago, words.asked_long_ago_more).into());
         };
         let is_requeue = act == Act::RequeueMatching;
@@ -363,7 +381,7 @@ impl Subject<'_> {
         let left = found.jobs.len();
         let error = match error {
             Some(error) if done == 0 && left == total => {
-                self.asked.put_back(secret.to_owned(), about, found);
+                self.sessions.put_back(secret, about, found);
                 return Err(error.into());
             }
             // What was done stays done, and is said.
@@ -438,15 +456,15 @@ impl Subject<'_> {
         if !is_there {
             return Err(Page::refusal(StatusCode::NOT_FOUND, words.no_schedule, "").into());
         }
-        let of_one = self.named.link("/schedule", &[("name", name)]);
-        let location = if act == Act::ScheduleRemove { "/schedules".to_owned() } else { of_one };
+        let of_one = self.named.link("schedule", &[("name", name)]);
+        let location = if act == Act::ScheduleRemove { "schedules".to_owned() } else { of_one };
         Ok(Done::new(notice.to_owned(), location))
     }
 
     async fn run_schedule(self) -> Result<Done, Failure> {
         let name = self.form.get("name");
         let id = self.queue.schedules().run_now(name).await?;
-        let location = self.named.link("/schedule", &[("name", name)]);
+        let location = self.named.link("schedule", &[("name", name)]);
         Ok(Done::new(fill(self.words.done_schedule_run, &[&id]), location))
     }
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::act::Done;
 use super::named::Named;
 use super::queue::{STATES, state_name};
-use super::request::Fields;
+use super::request::{Fields, HOME};
 use super::text::{number, shown};
 use super::view::{Failure, Page, Shown, View};
 use super::words::{Words, fill};
@@ -35,7 +35,7 @@ pub(crate) async fn ask(view: &View<'_>) -> Shown {
             @else { p { (fill(words.ask_delete_jobs, &[&number(jobs)])) } }
             div.actions {
                 @if schedules.is_empty() { (view.button("delete", &fields, words.yes, "danger")) }
-                a.button href=(named.link("/queue", &[])) { (words.back) }
+                a.button href=(named.link("queue", &[])) { (words.back) }
             }
         }
     };
@@ -46,7 +46,7 @@ fn in_the_way(named: &Named, schedules: &[ScheduleView], words: &Words) -> Marku
     html! {
         p { (fill(words.delete_schedules, &[&schedules.len()])) }
         ul.found { @for schedule in schedules {
-            li { a href=(named.link("/schedule", &[("name", &schedule.name)])) { (shown(&schedule.name)) } }
+            li { a href=(named.link("schedule", &[("name", &schedule.name)])) { (shown(&schedule.name)) } }
         } }
     }
 }
@@ -56,11 +56,11 @@ pub(crate) async fn delete(words: &Words, named: &Named, queue: &Queue, form: &F
     let asked = form.get("jobs").parse::<u64>().ok();
     let asked = asked.ok_or_else(|| Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, ""))?;
     match queue.delete(asked).await {
-        Ok(()) => Ok(Done::new(fill(words.done_delete, &[&named.name, &number(asked)]), "/".to_owned())),
+        Ok(()) => Ok(Done::new(fill(words.done_delete, &[&named.name, &number(asked)]), HOME.to_owned())),
         Err(error) if error.kind() == ErrorKind::InvalidArgument && !error.is_partly_done() => {
             let (now, schedules) = (total(&queue.counts().await?), queue.schedules().list(0, MOST_SCHEDULES).await?);
             let mut page = Page::refusal(StatusCode::CONFLICT, words.not_deleted, "");
-            let to = named.link("/ask/delete", &[]);
+            let to = named.link("ask-delete", &[]);
             page.body = html! {
                 section.ask {
                     h1 { (words.not_deleted) }

@@ -25,9 +25,12 @@ const WRONG_WITHIN: Duration = Duration::from_secs(60);
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// Of secrets.
+const BYTES: usize = 24;
+
 /// Bytes that nobody can guess, as text.
 pub(crate) fn secret() -> Result<String, Error> {
-    let mut bytes = [0; 24];
+    let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes)
         .map_err(|error| Error::new(ErrorKind::Internal, format!("the system gives no random numbers: {error}")))?;
     let digit = |digit: u8| char::from_digit(digit.into(), 16).unwrap_or('0');
@@ -65,6 +68,8 @@ pub(crate) struct Session {
     pub(crate) form_token: String,
     /// Its name in the log.
     pub(crate) name: String,
+    /// The browser has no cookie of it yet.
+    pub(crate) is_new: bool,
 }
 
 /// What is kept of a session.
@@ -90,7 +95,19 @@ impl Kept {
 impl Session {
     fn new() -> Result<Self, Error> {
         let name = secret()?.split_off(40);
-        Ok(Self { secret: secret()?, form_token: secret()?, name })
+        Ok(Self { secret: secret()?, form_token: secret()?, name, is_new: true })
+    }
+
+    /// One of which nothing is kept: its forms hold what its cookie holds, which no other page can read or set. Without such a cookie a new one.
+    pub(crate) fn of_cookie(cookie: Option<&str>, name: String) -> Result<Self, Error> {
+        let known = cookie.filter(|cookie| Self::is_secret(cookie));
+        let secret = known.map_or_else(secret, |known| Ok(known.to_owned()))?;
+        Ok(Self { form_token: secret.clone(), secret, name, is_new: known.is_none() })
+    }
+
+    /// Has a text the form of our secrets?
+    pub(crate) fn is_secret(text: &str) -> bool {
+        text.len() == 2 * BYTES && text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
     }
 }
 
@@ -212,7 +229,7 @@ impl Door {
     }
 
     fn written(&self, value: &str, seconds: u64, request: &Request) -> String {
-        let secure = if request.is_over_tls() { "; Secure" } else { "" };
+        let secure = if request.is_over_tls { "; Secure" } else { "" };
         format!("{}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", self.cookie)
     }
 
@@ -310,10 +327,8 @@ pub(crate) fn without_port(host: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use hyper::Method;
     use hyper::header::{HeaderMap, HeaderValue};
 
-    use super::super::request::Fields;
     use super::*;
 
     fn request(headers: &[(&'static str, &str)]) -> Request {
@@ -321,8 +336,7 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, HeaderValue::from_str(value).unwrap());
         }
-        let (query, form) = (Fields::default(), Fields::default());
-        Request { method: Method::GET, path: "/".into(), query, headers: map, form, peer: String::new() }
+        Request { headers: map, ..Request::default() }
     }
 
     fn come_in(door: &Door) -> (Session, Request) {
@@ -376,12 +390,8 @@ mod tests {
         let door = Door::new(None, Vec::new(), 80).unwrap();
         let (session, _) = come_in(&door);
         let is_secure =
-            |headers: &[(&'static str, &str)]| door.cookie(&session, &request(headers)).ends_with("; Secure");
-        assert!(
-            is_secure(&[("x-forwarded-proto", "https")])
-                && !is_secure(&[("x-forwarded-proto", "http")])
-                && !is_secure(&[])
-        );
+            |is_over_tls| door.cookie(&session, &Request { is_over_tls, ..request(&[]) }).ends_with("; Secure");
+        assert!(is_secure(true) && !is_secure(false));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         h1 { (words.failed_page) }
         @if is_none { (empty(words.no_failed, words.no_failed_more)) }
         @for (queue, of) in &all { (section(view, queue, of)) }
-        (view.queue_pager("/failed", page.cursor.as_deref()))
+        (view.queue_pager("failed", page.cursor.as_deref()))
     };
     Ok(Page::new(words.failed_page, body))
 }
@@ -61,7 +61,7 @@ fn section(view: &View<'_>, queue: &QueueInfo, of: &OfQueue) -> Markup {
             return html! { section.of-queue { h2 { (shown(&queue.name)) } p.error { (shown(&error.to_string())) } } };
         }
     };
-    let all = named.link("/queue", &[("state", State::Failed.as_str())]);
+    let all = named.link("queue", &[("state", State::Failed.as_str())]);
     let trimmed = counts.totals.iter().find(|(name, count)| name == "trimmed" && *count > 0);
     html! {
         section.of-queue {
@@ -69,8 +69,8 @@ fn section(view: &View<'_>, queue: &QueueInfo, of: &OfQueue) -> Markup {
                 h2 { a href=(all) { (queue.name) } }
                 span.hint { (fill(words.newest_failed, &[&jobs.len(), &number(counts.failed)])) }
                 @if counts.failed > jobs.len() as u64 { a href=(all) { (words.show_all) } }
-                a href=(named.link("/groups", &[])) { (words.groups) }
-                @if view.may_act { a.button.small href=(named.link("/ask/requeue-all", &[("from", "failed")])) { (words.requeue_all) } }
+                a href=(named.link("groups", &[])) { (words.groups) }
+                @if view.may("requeue-all") { a.button.small href=(named.link("ask-requeue-all", &[("from", "failed")])) { (words.requeue_all) } }
             }
             (table(view, &named, State::Failed, jobs))
             @if let Some((_, count)) = trimmed { p.hint { (fill(words.trimmed, &[&number(*count)])) } }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use maud::{DOCTYPE, Markup, html};
 
 use super::door::Session;
-use super::request::Request;
+use super::request::{HOME, Request};
 use super::site::{ICON, SCRIPT, STYLE};
 use super::text::shown;
 use super::view::Page;
@@ -16,7 +16,10 @@ use crate::show::escaped;
 pub(crate) struct Frame<'a> {
     pub(crate) words: &'static Words,
     pub(crate) session: Option<&'a Session>,
+    /// May those who look at it do more than that?
     pub(crate) may_act: bool,
+    /// Those who are in can leave here.
+    pub(crate) has_door: bool,
     pub(crate) request: &'a Request,
     pub(crate) notices: VecDeque<String>,
 }
@@ -27,7 +30,7 @@ impl Frame<'_> {
         let path = &self.request.path;
         // What reads many jobs is read when it is asked for.
         let is_large = matches!(path.as_str(), "/jobs" | "/groups");
-        let is_live = self.session.is_some() && !is_large && !path.starts_with("/ask/") && !path.starts_with("/act/");
+        let is_live = self.session.is_some() && !is_large && !path.starts_with("/ask-") && !path.starts_with("/act-");
         html! {
             (DOCTYPE)
             html lang=(words.code) {
@@ -54,25 +57,25 @@ impl Frame<'_> {
     fn head(&self) -> Markup {
         let words = self.words;
         let pages = [
-            ("/", words.overview),
-            ("/failed", words.failed_page),
-            ("/schedules", words.schedules),
-            ("/workers", words.workers),
+            (HOME, words.overview),
+            ("failed", words.failed_page),
+            ("schedules", words.schedules),
+            ("workers", words.workers),
         ];
         let section = match self.request.path.as_str() {
-            "/queue" | "/job" | "/jobs" => "/",
-            "/groups" => "/failed",
-            "/schedule" => "/schedules",
-            path => path,
+            "/" | "/queue" | "/job" | "/jobs" => HOME,
+            "/groups" => "failed",
+            "/schedule" => "schedules",
+            path => path.trim_start_matches('/'),
         };
         html! {
             header.top {
-                a.brand href="/" { "duly" }
+                a.brand href=(HOME) { "duly" }
                 @if self.session.is_some() {
                     nav.pages {
                         @for (path, name) in pages { a href=(path) aria-current=[(path == section).then_some("page")] { (name) } }
                     }
-                    form.search role="search" action="/search" {
+                    form.search role="search" action="search" {
                         input type="search" name="q" value=[self.request.query.given("q")] placeholder=(words.search_hint)
                             aria-label=(words.search_hint) maxlength="256";
                     }
@@ -95,8 +98,8 @@ impl Frame<'_> {
                         @else { a hreflang=(code) href=(self.request.address(&[("lang", code)])) { (name) } }
                     }
                 }
-                @if let Some(session) = self.session {
-                    form method="post" action="/sign-out" {
+                @if let Some(session) = self.session && self.has_door {
+                    form method="post" action="sign-out" {
                         input type="hidden" name="form_token" value=(session.form_token);
                         button.plain { (words.sign_out) }
                     }

@@ -32,14 +32,14 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let groups = groups.largest();
     let shown: u64 = groups.iter().take(MOST).map(|group| group.count).sum();
     let body = html! {
-        h1 { (words.groups_page) " " a.name href=(named.link("/queue", &[("state", State::Failed.as_str())])) { (named.name) } }
+        h1 { (words.groups_page) " " a.name href=(named.link("queue", &[("state", State::Failed.as_str())])) { (named.name) } }
         @if groups.is_empty() { (empty(words.no_failed, words.no_failed_more)) } @else {
             p.hint { (fill(if is_all { words.groups_of } else { words.groups_of_some }, &[&number(groups.len() as u64), &number(looked_at)])) }
             @if shown < looked_at { p.hint { (fill(words.groups_hidden, &[&number(looked_at - shown)])) } }
             div.scroll { table.cards {
                 thead { tr {
                     th { (words.kind) } th { (words.name) } th.number { (words.jobs) } th { (words.first_failed) } th { (words.last_failed) }
-                    th { (words.newest_error) } @if view.may_act { th {} }
+                    th { (words.newest_error) } @if view.rights.act() { th {} }
                 } }
                 tbody { @for group in groups.iter().take(MOST) { (line(view, &named, group)) } }
             } }
@@ -56,15 +56,15 @@ fn line(view: &View<'_>, named: &Named, group: &FailureGroup) -> Markup {
     let fields = [&named.fields()[..], &of_group, &[("from", "groups")]].concat();
     html! {
         tr {
-            td.title { a href=(named.link("/jobs", &of_group)) { (shown(&group.kind)) } }
+            td.title { a href=(named.link("jobs", &of_group)) { (shown(&group.kind)) } }
             td data-name=(words.name) { (or_dash(group.name.as_deref())) }
             td.number data-name=(words.jobs) { (number(group.count)) }
             td data-name=(words.first_failed) { (time(Some(group.first))) }
             td data-name=(words.last_failed) { (time(Some(group.last))) }
             td.error data-name=(words.newest_error) { a href=(named.job(&group.id)) { (or_dash(Some(&beginning(&group.error)))) } }
-            @if view.may_act { td {
-                a.button.small href=(link("/ask/requeue-matching", &fields)) { (words.requeue) }
-                " " a.button.small.danger href=(link("/ask/cancel-matching", &fields)) { (words.remove) }
+            @if view.rights.act() { td {
+                @if view.may("requeue-matching") { a.button.small href=(link("ask-requeue-matching", &fields)) { (words.requeue) } " " }
+                @if view.may("cancel-matching") { a.button.small.danger href=(link("ask-cancel-matching", &fields)) { (words.remove) } }
             } }
         }
     }

@@ -23,16 +23,18 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let trace = queue.trace(&id).await?;
     let body = html! {
         h1 { (words.job) " " span.name { (shown(&id)) } " " span.badge.(job.state.as_str()) { (state_name(job.state, words)) } }
-        p.hint { (words.queue) ": " a href=(named.link("/queue", &[("state", job.state.as_str())])) { (named.name) } }
+        p.hint { (words.queue) ": " a href=(named.link("queue", &[("state", job.state.as_str())])) { (named.name) } }
         section.why { h2 { (words.why) } p lang="en" { (shown(&found.why)) } }
         (actions(view, &named, job))
         @if let Some(why) = &job.undecodable { section.empty.warn { h2 { (words.undecodable) } p { (shown(why)) } } }
         (facts(view, &found))
         (text(view, words.error, &job.envelope.error))
         @if let Some(trace) = &trace { (timeline(view, trace)) }
-        (headers(view, job))
-        (data(view, job))
-        p { a href=(named.link("/package", &[("id", &id)])) download { (words.save_package) } }
+        @if view.hides_data { p.hint { (words.data_hidden) } } @else {
+            (headers(view, job))
+            (data(view, job))
+            p { a href=(named.link("package", &[("id", &id)])) download { (words.save_package) } }
+        }
     };
     Ok(Page::new(id, body))
 }
@@ -57,7 +59,7 @@ async fn gone(view: &View<'_>, named: &Named, queue: &Queue, id: &str) -> Shown 
     let Some(trace) = queue.trace(id).await? else { return Err(missing(words).into()) };
     let body = html! {
         h1 { (words.job) " " span.name { (shown(id)) } " " span.badge { (words.gone) } }
-        p.hint { (words.queue) ": " a href=(named.link("/queue", &[])) { (named.name) } }
+        p.hint { (words.queue) ": " a href=(named.link("queue", &[])) { (named.name) } }
         (timeline(view, &trace))
     };
     Ok(Page::new(id, body))
@@ -109,6 +111,9 @@ fn happening(what: Happening, words: &Words) -> &'static str {
 
 /// The whole package as it is stored, to be saved.
 pub(crate) async fn package(view: &View<'_>) -> Result<Response, Failure> {
+    if view.hides_data {
+        return Err(Page::refusal(StatusCode::FORBIDDEN, view.words.refused, view.words.data_hidden).into());
+    }
     let (_, queue, id) = asked(view).await?;
     let found = queue.find(&id).await?.ok_or_else(|| missing(view.words))?;
     let response = Response::new(StatusCode::OK, "application/octet-stream", found.job.package());
@@ -125,7 +130,7 @@ fn actions(view: &View<'_>, named: &Named, job: &JobView) -> Markup {
             @if job.state == State::Failed { (view.button("requeue", &fields, words.requeue, "primary")) }
             (view.asking("cancel", &fields, words.cancel))
         }
-        @if is_waiting && view.may_act {
+        @if is_waiting && view.may("reschedule") {
             details { summary { (words.reschedule) } (view.form("reschedule", &fields, &html! {
                 label { (words.reschedule_in) input name="delay" size="10" autocomplete="off"; }
                 label { (words.reschedule_at) input name="at" type="datetime-local" step="1"; }

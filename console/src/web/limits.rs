@@ -19,29 +19,29 @@ pub(crate) fn show(view: &View<'_>, named: &Named, limits: &Limits) -> Markup {
     let of_names = limits.names.iter().map(|(name, limit)| (Some(name), limit.concurrency, limit.rate));
     let has_any = limits.concurrency.is_some() || limits.rate.is_some() || !limits.names.is_empty();
     let rate = |rate: Option<Rate>| rate.map(|rate| fill(words.rate_in, &[&rate.jobs, &rate.per.as_secs_f64()]));
-    let to = |name: &str| named.link("/ask/limits", &[("name", name)]);
+    let to = |name: &str| named.link("ask-limits", &[("name", name)]);
     html! {
         h2 { (words.limits) }
         @if has_any {
             div.scroll { table.cards {
                 thead { tr {
                     th { (words.name) } th.number { (words.concurrency) } th.number { (words.rate) }
-                    @if view.may_act { th {} }
+                    @if view.may("limits") { th {} }
                 } }
                 tbody { @for (name, concurrency, rates) in std::iter::once(of_queue).chain(of_names) {
                     tr {
                         td.title { @match name { Some(name) => { (shown(name)) } None => { i { (words.whole_queue) } } } }
                         td.number data-name=(words.concurrency) { (or_dash(concurrency.map(|most| most.to_string()).as_deref())) }
                         td.number data-name=(words.rate) { (or_dash(rate(rates).as_deref())) }
-                        @if view.may_act { td.number { a.button.small href=(to(name.map_or("", String::as_str))) { (words.change) } } }
+                        @if view.may("limits") { td.number { a.button.small href=(to(name.map_or("", String::as_str))) { (words.change) } } }
                     }
                 } }
             } }
         } @else { p.none { (words.no_limits) } }
         @if let Some(most) = limits.max_length { p { (fill(words.takes_at_most, &[&most])) } }
-        @if view.may_act { div.actions.below {
+        @if view.may("limits") { div.actions.below {
             @if !has_any { a.button href=(to("")) { (words.set_limits) } }
-            a.button href=(named.link("/ask/limits", &[("of", NEW)])) { (words.limit_name) }
+            a.button href=(named.link("ask-limits", &[("of", NEW)])) { (words.limit_name) }
         } }
     }
 }
@@ -84,7 +84,7 @@ pub(crate) async fn ask(view: &View<'_>) -> Shown {
             h1 { (shown(&title)) }
             p { (words.limits_more) }
             (form)
-            div.actions { a.button href=(named.link("/queue", &[])) { (words.back) } }
+            div.actions { a.button href=(named.link("queue", &[])) { (words.back) } }
         }
     };
     Ok(Page::new(title, body))
@@ -127,7 +127,7 @@ pub(crate) async fn save(words: &Words, named: &Named, queue: &Queue, form: &Fie
         (true, 0 | 1) => words.done_limits_same,
         (true, _) => words.done_limits_again,
     };
-    Ok(Done::new(notice.to_owned(), named.link("/queue", &[])))
+    Ok(Done::new(notice.to_owned(), named.link("queue", &[])))
 }
 
 /// Those of a name, or of the whole queue.

@@ -8,7 +8,6 @@ use duly::{Error, Filter, Matching, Queue, SearchPage, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::asked::MOST_JOBS_OF_ONE;
 use super::named::Named;
 use super::queue::{STATES, state_name, state_of, table};
 use super::request::Fields;
@@ -24,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(8);
 const ACT: Duration = Duration::from_secs(10);
 
 /// How many jobs one look finds at most.
-const A_LOOK: usize = 500;
+pub(crate) const A_LOOK: usize = 500;
 
 /// The fields of a filter, as in an address.
 pub(crate) const FIELDS: [&str; 6] = ["name", "unnamed", "key_prefix", "error", "priority", "group"];
@@ -60,7 +59,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     // Other pages may have jobs that match.
     let is_only_page = page.cursor.is_none() && query.given("cursor").is_none();
     let body = html! {
-        h1 { (words.filter_page) " " a.name href=(named.link("/queue", &[("state", state.as_str())])) { (named.name) } }
+        h1 { (words.filter_page) " " a.name href=(named.link("queue", &[("state", state.as_str())])) { (named.name) } }
         (form(view, &named, state))
         @if !page.jobs.is_empty() || !is_only_page { (actions(view, &named, state)) }
         @if !page.jobs.is_empty() {
@@ -102,7 +101,7 @@ fn form(view: &View<'_>, named: &Named, current: State) -> Markup {
         ("priority", words.priority),
     ];
     html! {
-        form.filter action="/jobs" {
+        form.filter action="jobs" {
             @for (name, value) in named.fields() { input type="hidden" name=(name) value=(value); }
             @for hidden in ["group", "unnamed"] {
                 @if let Some(value) = query.given(hidden) { input type="hidden" name=(hidden) value=(value); }
@@ -123,8 +122,8 @@ fn actions(view: &View<'_>, named: &Named, state: State) -> Markup {
     let words = view.words;
     let fields = [&named.fields()[..], &[("state", state.as_str())], &given(view.query)].concat();
     html! {
-        @if view.may_act { div.actions {
-            @if state == State::Failed { a.button href=(super::request::link("/ask/requeue-matching", &fields)) { (words.requeue_matching) } }
+        @if view.rights.act() { div.actions {
+            @if state == State::Failed && view.may("requeue-matching") { a.button href=(super::request::link("ask-requeue-matching", &fields)) { (words.requeue_matching) } }
             (view.asking("cancel-matching", &fields, words.cancel_matching))
         } }
     }
@@ -133,7 +132,7 @@ fn actions(view: &View<'_>, named: &Named, state: State) -> Markup {
 fn pager(view: &View<'_>, named: &Named, state: State, page: &SearchPage) -> Markup {
     let (words, given) = (view.words, given(view.query));
     let counts = if page.cursor.is_some() { words.match_of_some } else { words.match_of };
-    let to = |more: &[(&str, &str)]| named.link("/jobs", &[&[("state", state.as_str())][..], &given, more].concat());
+    let to = |more: &[(&str, &str)]| named.link("jobs", &[&[("state", state.as_str())][..], &given, more].concat());
     html! {
         nav.pager {
             @if view.query.given("cursor").is_some() { a href=(to(&[])) { (words.first_page) } }
@@ -171,10 +170,11 @@ pub(crate) struct Found {
 }
 
 /// All that match, or as many as can be found in the time that a request has.
-pub(crate) async fn find(queue: &Queue, state: State, filter: Filter) -> Result<Found, Error> {
+/// `most`: so many jobs end it; the last look may find more.
+pub(crate) async fn find(queue: &Queue, state: State, filter: Filter, most: usize) -> Result<Found, Error> {
     let (mut jobs, started) = (queue.matching(state, filter)?, Instant::now());
     while jobs.look().await? {
-        if started.elapsed() > LOOK || jobs.len() + A_LOOK > MOST_JOBS_OF_ONE {
+        if started.elapsed() > LOOK || jobs.len() > most {
             return Ok(Found { jobs, is_all: false });
         }
     }

@@ -36,7 +36,7 @@ impl Named {
     }
 
     pub(crate) fn job(&self, id: &str) -> String {
-        self.link("/job", &[("id", id)])
+        self.link("job", &[("id", id)])
     }
 
     /// The queue of a request, and no other one of its name.

@@ -5,6 +5,7 @@ use futures_util::future::join_all;
 use maud::{Markup, html};
 
 use super::named::Named;
+use super::request::HOME;
 use super::text::{number, or_dash, shown, time};
 use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::{Words, fill};
@@ -30,14 +31,14 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
     let words = view.words;
     if rows.is_empty() && page.cursor.is_none() && view.query.given("after").is_none() {
-        let more = fill(words.no_queues_more, &[&view.prefix]);
+        let more = fill(words.no_queues_more, &[&view.client.prefix()]);
         return Ok(Page::new(words.overview, html! { h1 { (words.overview) } (empty(words.no_queues, &more)) }));
     }
     let body = html! {
         h1 { (words.overview) }
         (tiles(view, &rows))
         (table(view, &rows))
-        (view.queue_pager("/", page.cursor.as_deref()))
+        (view.queue_pager(HOME, page.cursor.as_deref()))
     };
     Ok(Page::new(words.overview, body))
 }
@@ -102,7 +103,7 @@ fn line(view: &View<'_>, row: &Row) -> Markup {
     let cell = |name: &str, state: &str, count: u64| {
         html! {
             td.number.(state) data-name=(name) .zero[count == 0] {
-                @if count == 0 { "0" } @else { a href=(named.link("/queue", &[("state", state)])) { (number(count)) } }
+                @if count == 0 { "0" } @else { a href=(named.link("queue", &[("state", state)])) { (number(count)) } }
             }
         }
     };
@@ -115,7 +116,7 @@ fn line(view: &View<'_>, row: &Row) -> Markup {
     html! {
         tr {
             td.title {
-                a href=(named.link("/queue", &[])) { (queue.name) }
+                a href=(named.link("queue", &[])) { (queue.name) }
                 (badges(view, queue.partitions, counts, *workers))
                 (bar(counts))
             }

@@ -94,10 +94,10 @@ fn actions(view: &View<'_>, named: &Named, counts: &Counts, state: State) -> Mar
             // Both, where one of them has reached some partitions only: either ends that.
             @if counts.paused { (view.button("resume", &fields, words.resume, "")) }
             @if !counts.paused || counts.paused_parts < named.partitions { (view.button("pause", &fields, words.pause, "")) }
-            @if counts.of(state) > 0 { a.button href=(named.link("/jobs", &[("state", state.as_str())])) { (words.filter) } }
+            @if counts.of(state) > 0 { a.button href=(named.link("jobs", &[("state", state.as_str())])) { (words.filter) } }
             @if state == State::Failed && counts.failed > 0 {
-                a.button href=(named.link("/groups", &[])) { (words.groups) }
-                @if view.may_act { a.button href=(named.link("/ask/requeue-all", &[])) { (words.requeue_all) } }
+                a.button href=(named.link("groups", &[])) { (words.groups) }
+                @if view.may("requeue-all") { a.button href=(named.link("ask-requeue-all", &[])) { (words.requeue_all) } }
             }
             @if counts.of(state) > 0 {
                 (view.asking("purge", &of_state, &fill(words.purge, &[&state_name(state, words).to_lowercase()])))
@@ -127,7 +127,7 @@ fn tabs(view: &View<'_>, named: &Named, counts: &Counts, current: State) -> Mark
     html! {
         nav.tabs {
             @for state in STATES {
-                a.(state.as_str()) href=(named.link("/queue", &[("state", state.as_str())]))
+                a.(state.as_str()) href=(named.link("queue", &[("state", state.as_str())]))
                     aria-current=[(state == current).then_some("page")] {
                     b { (number(counts.of(state))) } span { (state_name(state, view.words)) }
                 }
@@ -179,7 +179,7 @@ pub(crate) fn table(view: &View<'_>, named: &Named, state: State, jobs: &[JobVie
                 th { (words.job) } th { (words.name) } th { (words.key) }
                 th.number { (words.priority) } th.number { (words.failures) } th { (moment_name(state, words)) }
                 @if has_error { th { (words.error) } }
-                @if state == State::Failed && view.may_act { th {} }
+                @if state == State::Failed && view.may("requeue") { th {} }
             } }
             tbody { @for job in jobs { (line(view, named, job, has_error)) } }
         } }
@@ -199,14 +199,14 @@ fn line(view: &View<'_>, named: &Named, job: &JobView, has_error: bool) -> Marku
             td.number data-name=(words.failures) { (envelope.attempts) "/" (most_failures(envelope)) }
             td data-name=(moment_name(job.state, words)) { (time(moment_of(job))) }
             @if has_error { td.error data-name=(words.error) { (or_dash(Some(&beginning(error)))) } }
-            @if job.state == State::Failed && view.may_act { td { (view.button("requeue", &fields, words.requeue, "small")) } }
+            @if job.state == State::Failed && view.may("requeue") { td { (view.button("requeue", &fields, words.requeue, "small")) } }
         }
     }
 }
 
 fn search_here(view: &View<'_>, named: &Named) -> Markup {
     html! {
-        form.search.here action="/search" {
+        form.search.here action="search" {
             @for (name, value) in named.fields() { input type="hidden" name=(name) value=(value); }
             input type="search" name="q" placeholder=(view.words.in_queue) aria-label=(view.words.in_queue) maxlength="256";
             button { (view.words.search) }

@@ -1,6 +1,6 @@
 //! A request and its response, without a socket.
 
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 
 use super::door::Session;
@@ -8,6 +8,9 @@ use crate::show::escaped;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+const FORM: &str = "application/x-www-form-urlencoded";
+pub(crate) const MOST_BODY_BYTES: usize = 64 * 1024;
 
 const MOST_ROWS: usize = 1_000_000_000;
 
@@ -41,9 +44,10 @@ impl Fields {
 }
 
 /// What a browser asks for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Request {
     pub(crate) method: Method,
+    /// Begins with a slash: the page lies in no folder here.
     pub(crate) path: String,
     pub(crate) query: Fields,
     pub(crate) headers: HeaderMap,
@@ -51,6 +55,23 @@ pub(crate) struct Request {
     pub(crate) form: Fields,
     /// The other end of the connection.
     pub(crate) peer: String,
+    /// Does the browser speak TLS, with a proxy or an application?
+    pub(crate) is_over_tls: bool,
+}
+
+/// Does a proxy say that the browser speaks TLS with it?
+pub(crate) fn is_forwarded_over_tls(headers: &HeaderMap) -> bool {
+    headers.get(FORWARDED_PROTO).is_some_and(|proto| proto == "https")
+}
+
+/// Nothing if a body of this type is a form; or why it is refused.
+pub(crate) fn refused_type(headers: &HeaderMap) -> Option<Response> {
+    let kind = headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    (!kind.starts_with(FORM.as_bytes())).then(|| plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a form"))
+}
+
+pub(crate) fn too_large() -> Response {
+    plain(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large")
 }
 
 impl Request {
@@ -74,14 +95,10 @@ impl Request {
         }
     }
 
-    /// Does a proxy say that the browser speaks TLS with it?
-    pub(crate) fn is_over_tls(&self) -> bool {
-        self.header(FORWARDED_PROTO) == "https"
-    }
-
-    /// The address that was asked for, for a link on its page: never one of another host.
+    /// The address that was asked for, for a link on its page: never one of another place.
     pub(crate) fn address(&self, more: &[(&str, &str)]) -> String {
-        let path = if self.path.starts_with("/act/") || is_of_another_host(&self.path) { "/" } else { &self.path };
+        let name = self.path.trim_start_matches('/');
+        let path = if name.starts_with("act-") || !is_name(name) { HOME } else { name };
         let kept = self.query.iter().filter(|(name, _)| *name != "token" && more.iter().all(|(new, _)| new != name));
         link(path, &kept.chain(more.iter().copied()).collect::<Vec<_>>())
     }
@@ -108,7 +125,7 @@ pub(crate) struct Response {
 impl Response {
     pub(crate) fn new(status: StatusCode, kind: &'static str, body: impl Into<Vec<u8>>) -> Self {
         let mut headers = HeaderMap::new();
-        headers.insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         Self { status, headers, body: body.into(), unseen: None }
     }
 
@@ -131,12 +148,16 @@ pub(crate) fn plain(status: StatusCode, why: &str) -> Response {
     Response::new(status, "text/plain; charset=utf-8", format!("{why}\n"))
 }
 
-/// Browsers take `//name` for a host, and a backslash for a slash.
-fn is_of_another_host(path: &str) -> bool {
-    !path.starts_with('/') || path[1..].starts_with(['/', '\\'])
+/// The first page, as a link of the others. All links are relative: where the page lies, only the browser knows. The folder itself is the
+/// same page, but some servers take the slash at its end away, and others add one.
+pub(crate) const HOME: &str = "overview";
+
+/// Can it be the name of a page? Browsers would take another text for a host, a scheme or a folder.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
 
-/// The address of a page; fields without a value are left out.
+/// The address of a page by its name; fields without a value are left out.
 pub(crate) fn link(path: &str, fields: &[(&str, &str)]) -> String {
     let given: Vec<_> = fields.iter().filter(|(_, value)| !value.is_empty()).collect();
     if given.is_empty() {
@@ -152,17 +173,22 @@ mod tests {
 
     #[test]
     fn a_link_leads_to_no_other_host() {
-        assert!(["//evil.example", "/\\evil.example", "evil", "", "*"].into_iter().all(is_of_another_host));
-        assert!(!["/", "/queue", "/a//b"].into_iter().any(is_of_another_host));
+        let address = |path: &str| Request { path: path.to_owned(), ..Request::default() }.address(&[("lang", "zh")]);
+        for path in
+            ["//evil.example", "/\\evil.example", "/javascript:alert(1)", "/a/b", "/..", "", "*", "/", "/act-pause"]
+        {
+            assert_eq!(address(path), "overview?lang=zh", "{path}");
+        }
+        assert_eq!(address("/ask-purge"), "ask-purge?lang=zh");
     }
 
     #[test]
     fn an_address_holds_any_text() {
         let hostile = "a&b=c <x> 订单/%2f\"'";
-        let address = link("/job", &[("queue", "q"), ("parts", ""), ("id", hostile)]);
+        let address = link("job", &[("queue", "q"), ("parts", ""), ("id", hostile)]);
         let (path, query) = address.split_once('?').unwrap();
         let fields = Fields::parse(query.as_bytes());
-        assert_eq!((path, fields.get("id"), fields.given("parts")), ("/job", hostile, None));
+        assert_eq!((path, fields.get("id"), fields.given("parts")), ("job", hostile, None));
         assert!(query.is_ascii() && !query.contains(['<', '"', '\'', ' ']), "{query}");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         h1 { (words.schedules) }
         @if rows.is_empty() { (empty(words.no_schedules, words.no_schedules_more)) } @else { (table(view, &rows)) }
         @for (queue, _) in cut { p.hint { (fill(words.more_schedules, &[&queue.name, &MOST_OF_QUEUE])) } }
-        (view.queue_pager("/schedules", page.cursor.as_deref()))
+        (view.queue_pager("schedules", page.cursor.as_deref()))
     };
     Ok(Page::new(words.schedules, body))
 }
@@ -57,10 +57,10 @@ fn table(view: &View<'_>, rows: &[(&QueueInfo, &ScheduleView)]) -> Markup {
                 @let named = Named::new(&queue.name, queue.partitions);
                 tr {
                     td.title {
-                        a href=(named.link("/schedule", &[("name", &schedule.name)])) { (shown(&schedule.name)) }
+                        a href=(named.link("schedule", &[("name", &schedule.name)])) { (shown(&schedule.name)) }
                         @if schedule.is_paused { span.badge.warn { (words.paused) } }
                     }
-                    td data-name=(words.queue) { a href=(named.link("/queue", &[])) { (queue.name) } }
+                    td data-name=(words.queue) { a href=(named.link("queue", &[])) { (queue.name) } }
                     td data-name=(words.when) { (when(view, schedule)) }
                     td data-name=(words.next) { (time(schedule.next)) }
                     td data-name=(words.last) { (time(schedule.last)) }
@@ -99,7 +99,7 @@ pub(crate) async fn show_one(view: &View<'_>) -> Shown {
             (words.schedule) " " span.name { (shown(name)) }
             @if found.is_paused { " " span.badge.warn { (words.paused) } }
         }
-        p.hint { (words.queue) ": " a href=(named.link("/queue", &[])) { (named.name) } }
+        p.hint { (words.queue) ": " a href=(named.link("queue", &[])) { (named.name) } }
         (actions(view, &named, &found))
         (facts(view, &found))
         (slots(view, &found))
@@ -178,6 +178,7 @@ fn template(view: &View<'_>, schedule: &Schedule) -> Markup {
             div { dt { (words.key) } dd { (or_dash(template.key.as_deref())) } }
             div { dt { (words.priority) } dd { (template.priority) } }
         }
-        pre tabindex="0" { (shown_lines(template.data.as_str())) }
+        @if view.hides_data { p.hint { (words.data_hidden) } }
+        @else { pre tabindex="0" { (shown_lines(template.data.as_str())) } }
     }
 }

@@ -54,7 +54,8 @@
       headers: { "duly-refresh": "1" }, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS),
     });
     const text = await response.text();
-    ended = response.status === 401;
+    // It sends others to its login, or says that they may not.
+    ended = response.status === 401 || response.status === 403 || response.redirected;
     // What was asked for is late if somebody is at the page now.
     if (ended || !response.headers.has("duly-refresh") || inUse() || stopped) { return; }
     if (same(text) !== last) {

@@ -106,7 +106,7 @@ fn queue_list(view: &View<'_>, queues: &[&QueueInfo]) -> Markup {
     html! {
         h2 { (view.words.queues) }
         ul.found { @for queue in queues {
-            li { a href=(Named::new(&queue.name, queue.partitions).link("/queue", &[])) { (queue.name) } }
+            li { a href=(Named::new(&queue.name, queue.partitions).link("queue", &[])) { (queue.name) } }
         } }
     }
 }
@@ -121,7 +121,7 @@ fn jobs(view: &View<'_>, found: &[(&QueueInfo, Found)]) -> Markup {
                 @let (job, state) = (&found.job.envelope, found.job.state);
                 tr {
                     td.title { a.id href=(named.job(&job.id)) { (shown(&job.id)) } }
-                    td data-name=(words.queue) { a href=(named.link("/queue", &[])) { (queue.name) } }
+                    td data-name=(words.queue) { a href=(named.link("queue", &[])) { (queue.name) } }
                     td data-name=(words.state) { span.badge.(state.as_str()) { (state_name(state, words)) } }
                     td data-name=(words.name) { (or_dash(job.name.as_deref())) }
                     td data-name=(words.key) { (or_dash(job.key.as_deref())) }

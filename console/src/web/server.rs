@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, StatusCode};
@@ -19,7 +18,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::request::{Fields, Request, Response, plain};
+use super::request::{
+    Fields, MOST_BODY_BYTES, Request, Response, is_forwarded_over_tls, plain, refused_type, too_large,
+};
 use super::site::Site;
 
 /// Others wait until one is free.
@@ -27,7 +28,6 @@ const MOST_CONNECTIONS: u16 = 64;
 const MOST_HEADERS: usize = 64;
 /// Of a request without its body.
 const MOST_HEAD_BYTES: usize = 16 * 1024;
-const MOST_BODY_BYTES: usize = 64 * 1024;
 /// Each request has a connection of its own, which lasts no longer.
 const LONGEST: Duration = Duration::from_secs(30);
 /// How long the head of a request may take.
@@ -41,7 +41,6 @@ const LONGEST_END: Duration = Duration::from_secs(1);
 /// How long actions may go on after that: many containers are killed 10 s after their SIGTERM.
 const LONGEST_END_OF_ACTIONS: Duration = Duration::from_secs(5);
 
-const FORM: &str = "application/x-www-form-urlencoded";
 const NOT_WHOLE: &str = "the form is not whole";
 
 /// What is under way. As many permits as connections, so nobody waits for one until the server ends.
@@ -145,7 +144,7 @@ fn in_a_task(
             Err(refusal) => refusal,
         };
         if let Err(Response { unseen: Some((session, notice)), .. }) = tell.send(response) {
-            site.door.notify_session(&session, notice);
+            site.notify_session(&session, notice);
         }
     };
     actions.lock().unwrap_or_else(PoisonError::into_inner).spawn(acting);
@@ -167,9 +166,8 @@ fn in_a_task(
 /// A request with its form; or why it is refused.
 async fn read(request: hyper::Request<Incoming>, peer: SocketAddr) -> Result<Request, Response> {
     let (head, body) = request.into_parts();
-    let kind = head.headers.get(CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
-    if !kind.starts_with(FORM.as_bytes()) {
-        return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send a form"));
+    if let Some(refusal) = refused_type(&head.headers) {
+        return Err(refusal);
     }
     let length = body.size_hint().exact();
     let Ok(body) = timeout(LONGEST_FORM, Limited::new(body, MOST_BODY_BYTES).collect()).await else {
@@ -177,9 +175,7 @@ async fn read(request: hyper::Request<Incoming>, peer: SocketAddr) -> Result<Req
     };
     let body = match body {
         Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            return Err(plain(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"));
-        }
+        Err(error) if error.is::<LengthLimitError>() => return Err(too_large()),
         Err(_) => return Err(plain(StatusCode::BAD_REQUEST, NOT_WHOLE)),
     };
     // Of a browser that has gone half way there may be no error.
@@ -193,7 +189,8 @@ fn with_form<T>(request: hyper::Request<T>, peer: SocketAddr, form: Fields) -> R
     let (head, _) = request.into_parts();
     let query = Fields::parse(head.uri.query().unwrap_or("").as_bytes());
     let path = head.uri.path().to_owned();
-    Request { method: head.method, path, query, headers: head.headers, form, peer: peer.to_string() }
+    let is_over_tls = is_forwarded_over_tls(&head.headers);
+    Request { method: head.method, path, query, headers: head.headers, form, peer: peer.to_string(), is_over_tls }
 }
 
 fn written(response: Response) -> hyper::Response<Full<Bytes>> {

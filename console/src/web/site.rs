@@ -11,15 +11,17 @@ use hyper::{Method, StatusCode};
 use maud::{Markup, html};
 
 use super::act::{self, Act, Doubt};
-use super::asked::Asked;
-use super::door::{Door, Refused, Sending, Session};
+use super::door::{Door, Refused, Session};
 use super::frame::Frame;
 use super::named::Named;
-use super::request::{REFRESH, Request, Response, plain};
+use super::request::{HOME, REFRESH, Request, Response, plain};
+use super::rights::{Rights, Role};
 use super::scrape::{self, Closed, Scrapes};
+use super::sessions::Sessions;
 use super::view::{Failure, Page, View, failed};
 use super::words::{Words, fill};
 use super::{failed as failed_page, groups, job, matches, overview, queue, schedules, search, workers};
+use crate::show::escaped;
 
 const HTML: &str = "text/html; charset=utf-8";
 const LANGUAGE_COOKIE: &str = "duly_lang";
@@ -49,7 +51,7 @@ impl Asset {
             .text
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        format!("{}?v={sum:016x}", self.path)
+        format!("{}?v={sum:016x}", self.path.trim_start_matches('/'))
     }
 
     fn response(&self) -> Response {
@@ -60,11 +62,11 @@ impl Asset {
 /// Everything that answers.
 pub(crate) struct Site {
     pub(crate) client: Client,
-    /// The beginning of all keys.
-    pub(crate) prefix: String,
-    pub(crate) door: Door,
-    pub(crate) may_act: bool,
-    pub(crate) asked: Asked,
+    pub(crate) sessions: Sessions,
+    /// Of those who ask.
+    pub(crate) rights: Rights,
+    /// Data, headers and results of jobs are for those who may act.
+    pub(crate) hides_data: bool,
     /// Takes a line for each action.
     pub(crate) log: Box<dyn Fn(String) + Send + Sync>,
     pub(crate) scrapes: Scrapes,
@@ -84,7 +86,7 @@ struct Acting<'a> {
 
 impl Drop for Acting<'_> {
     fn drop(&mut self) {
-        self.site.door.end(self.request, self.once);
+        self.site.sessions.end(self.request, self.once);
         self.site.note(self.request, Some(self.session), &format!("{}: {}", self.what, self.outcome));
     }
 }
@@ -100,15 +102,22 @@ impl Site {
         let language = request.query.given("lang").and_then(Words::of);
         let mut response = self.answer(&request).await;
         if let Some(language) = language {
-            let cookie = format!("{LANGUAGE_COOKIE}={}; Path=/; Max-Age=31536000; SameSite=Strict", language.short);
+            let path = self.sessions.path_of_cookie();
+            let cookie = format!("{LANGUAGE_COOKIE}={}{path}; Max-Age=31536000; SameSite=Strict", language.short);
             response = response.with(SET_COOKIE, &cookie);
         }
         closed(response)
     }
 
     async fn answer(&self, request: &Request) -> Response {
-        if !self.door.knows_host(request) {
+        if self.sessions.door().is_some_and(|door| !door.knows_host(request)) {
             return plain(StatusCode::FORBIDDEN, "this page is not known by this name: name it with --host");
+        }
+        if !self.rights.has(Role::View) {
+            return plain(
+                StatusCode::FORBIDDEN,
+                "you may not see this page: the application that shows it decides who may",
+            );
         }
         let is_post = request.method == Method::POST;
         if !is_post && request.method != Method::GET && request.method != Method::HEAD {
@@ -123,28 +132,45 @@ impl Site {
         if let Some(asset) = [STYLE, SCRIPT, ICON].into_iter().find(|asset| asset.path == request.path) {
             return asset.response();
         }
-        if request.path == "/metrics" && !is_post {
-            return self.metrics(request).await;
+        // Of a page in a folder the links of a frame would lead elsewhere.
+        if request.path.get(1..).is_some_and(|name| name.contains('/')) {
+            return plain(StatusCode::NOT_FOUND, "there is no such page");
         }
-        let answered = if request.path == "/sign-in" { self.sign_in(request) } else { Ok(None) };
-        match (answered, self.door.session(request)) {
-            (Err(error), _) => plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
-            (Ok(Some(response)), _) => response,
-            (Ok(None), None) => self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, ""),
-            (Ok(None), Some(session)) if is_post => self.post(request, &session).await,
-            (Ok(None), Some(session)) => self.get(request, &session).await,
+        if let Some(door) = self.sessions.door()
+            && let Some(response) = self.at_the_door(door, request).await
+        {
+            return response;
+        }
+        let session = match self.sessions.session(request) {
+            Err(error) => return plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+            Ok(None) => return self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, ""),
+            Ok(Some(session)) => session,
+        };
+        let answering =
+            async { if is_post { self.post(request, &session).await } else { self.get(request, &session).await } };
+        self.sessions.with_session(request, &session, answering.await)
+    }
+
+    /// What those get who are not signed in yet; nothing if that is no matter of the door.
+    async fn at_the_door(&self, door: &Door, request: &Request) -> Option<Response> {
+        match request.path.as_str() {
+            "/metrics" if request.method != Method::POST => Some(self.metrics(door, request).await),
+            "/sign-in" => self
+                .sign_in(door, request)
+                .unwrap_or_else(|error| Some(plain(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()))),
+            _ => None,
         }
     }
 
-    async fn metrics(&self, request: &Request) -> Response {
-        if self.door.session(request).is_none()
-            && let Err(closed) = scrape::may_scrape(&self.door, request)
+    async fn metrics(&self, door: &Door, request: &Request) -> Response {
+        if door.session(request).is_none()
+            && let Err(closed) = scrape::may_scrape(door, request)
         {
             // One that comes too often fills no log.
             if matches!(closed, Closed::Refused(Refused::Wrong)) {
                 self.note(request, None, "metrics: refused");
             }
-            return scrape::refusal(&closed, &self.door);
+            return scrape::refusal(&closed, door);
         }
         match self.scrapes.text(&self.client).await {
             Ok(text) => Response::new(StatusCode::OK, crate::CONTENT_TYPE, text),
@@ -158,14 +184,14 @@ impl Site {
     }
 
     /// Nothing if neither a token nor a password is given.
-    fn sign_in(&self, request: &Request) -> Result<Option<Response>, Error> {
+    fn sign_in(&self, door: &Door, request: &Request) -> Result<Option<Response>, Error> {
         let words = Self::words(request);
         let come_in = |session: &Session| {
             self.note(request, Some(session), "sign in: done");
-            Response::see("/").with(SET_COOKIE, &self.door.cookie(session, request))
+            Response::see(HOME).with(SET_COOKIE, &door.cookie(session, request))
         };
         if request.method == Method::POST {
-            let refused = match self.door.enter_by_password(request.form.get("password"))? {
+            let refused = match door.enter_by_password(request.form.get("password"))? {
                 Ok(session) => return Ok(Some(come_in(&session))),
                 Err(refused) => refused,
             };
@@ -181,10 +207,10 @@ impl Site {
         }
         // Programs that look what is behind a link ask for its head: that does not use up the token.
         if let Some(token) = request.query.given("token").filter(|_| request.method == Method::GET) {
-            return Ok(Some(match self.door.enter_by_token(token)? {
+            return Ok(Some(match door.enter_by_token(token)? {
                 Some(session) => come_in(&session),
                 // Whoever is in, and loads the address again, stays in.
-                None if self.door.session(request).is_some() => Response::see("/"),
+                None if door.session(request).is_some() => Response::see(HOME),
                 None => self.ask_to_sign_in(request, StatusCode::UNAUTHORIZED, words.used_token),
             }));
         }
@@ -197,8 +223,8 @@ impl Site {
             section.ask {
                 h1 { (words.sign_in) }
                 @if !why.is_empty() { p.error { (why) } }
-                @if self.door.has_password() {
-                    form method="post" action="/sign-in" {
+                @if self.sessions.door().is_some_and(Door::has_password) {
+                    form method="post" action="sign-in" {
                         label { (words.password) input name="password" type="password" autocomplete="current-password" required autofocus; }
                         button.primary { (words.sign_in) }
                     }
@@ -217,15 +243,15 @@ impl Site {
         let words = Self::words(request);
         let view = View {
             client: &self.client,
-            prefix: &self.prefix,
             words,
             query: &request.query,
             session,
-            may_act: self.may_act,
-            asked: &self.asked,
+            sessions: &self.sessions,
+            rights: self.rights,
+            hides_data: self.hides_data && !self.rights.act(),
         };
         let shown = match request.path.as_str() {
-            "/" => overview::show(&view).await,
+            "/" | "/overview" => overview::show(&view).await,
             "/queue" => queue::show(&view).await,
             "/job" => job::show(&view).await,
             "/jobs" => matches::show(&view).await,
@@ -235,7 +261,7 @@ impl Site {
             "/schedule" => schedules::show_one(&view).await,
             "/workers" => workers::show(&view).await,
             "/search" => search::show(&view).await,
-            "/sign-in" => return Response::see("/"),
+            "/sign-in" if self.sessions.door().is_some() => return Response::see(HOME),
             "/package" => match job::package(&view).await {
                 Ok(response) => return response,
                 Err(failure) => Err(failure),
@@ -260,13 +286,16 @@ impl Site {
 
     async fn ask(&self, path: &str, view: &View<'_>) -> Result<Page, Failure> {
         let words = view.words;
-        match path.strip_prefix("/ask/").and_then(Act::of) {
+        match path.strip_prefix("/ask-").and_then(Act::of) {
             None => Ok(Page::refusal(StatusCode::NOT_FOUND, words.not_found, "")),
-            Some(_) if !self.may_act => {
-                Ok(Page::refusal(StatusCode::FORBIDDEN, words.refused, words.refused_read_only))
-            }
+            Some(act) if !self.rights.has(act.role()) => Ok(self.may_not(words)),
             Some(act) => act.ask(view).await,
         }
+    }
+
+    fn may_not(&self, words: &Words) -> Page {
+        let why = if self.sessions.door().is_some() { words.refused_read_only } else { words.refused_role };
+        Page::refusal(StatusCode::FORBIDDEN, words.refused, why)
     }
 
     async fn post(&self, request: &Request, session: &Session) -> Response {
@@ -275,14 +304,14 @@ impl Site {
         if !session.is_own_token(request.form.get("form_token")) {
             return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_form);
         }
-        if request.path == "/sign-out" {
-            return Response::see("/").with(SET_COOKIE, &self.door.leave(session, request));
+        if let Some(door) = self.sessions.door().filter(|_| request.path == "/sign-out") {
+            return Response::see(HOME).with(SET_COOKIE, &door.leave(session, request));
         }
-        let Some(act) = request.path.strip_prefix("/act/").and_then(Act::of) else {
+        let Some(act) = request.path.strip_prefix("/act-").and_then(Act::of) else {
             return refuse(StatusCode::NOT_FOUND, words.not_found, "");
         };
-        if !self.may_act {
-            return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_read_only);
+        if !self.rights.has(act.role()) {
+            return self.framed(request, Some(session), &self.may_not(words));
         }
         let Some(once) = request.form.given("once") else {
             return refuse(StatusCode::FORBIDDEN, words.refused, words.refused_form);
@@ -290,25 +319,23 @@ impl Site {
         if self.is_ending.load(Ordering::Relaxed) {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "this page ends now, and nothing was done");
         }
-        match self.door.send(request, once) {
-            Sending::First => {}
-            Sending::UnderWay => return refuse(StatusCode::CONFLICT, words.refused, words.under_way),
-            Sending::Ended => return refuse(StatusCode::CONFLICT, words.refused, words.done_before),
-        }
+        let claim = match self.sessions.send(&self.client, request, once, words).await {
+            Ok(Ok(claim)) => claim,
+            Ok(Err(why)) => return refuse(StatusCode::CONFLICT, words.refused, why),
+            // Nothing was done.
+            Err(error) => return self.framed(request, Some(session), &failed(&error, words)),
+        };
         let (what, outcome) = (act.described(&request.form), act::CUT_OFF.to_owned());
         let mut acting = Acting { site: self, request, session, once, what, outcome };
-        let ended = act.run(&self.client, &self.asked, &self.is_ending, words, &request.form).await;
+        let ended = act.run(&self.client, &self.sessions, &self.is_ending, words, &request.form).await;
         acting.outcome = act::outcome(&ended);
         if ended.as_ref().err().map(Doubt::of) == Some(Doubt::None) {
-            self.door.take_back(request, once);
+            self.sessions.take_back(request, once, claim).await;
         }
         let what = acting.what.clone();
         drop(acting);
         match ended {
-            Ok(done) => {
-                self.door.notify(request, done.notice);
-                Response::see(&done.location)
-            }
+            Ok(done) => self.sessions.notify(request, done.notice, Response::see(&done.location)),
             Err(failure) => self.not_done(request, session, &what, failure),
         }
     }
@@ -332,16 +359,28 @@ impl Site {
     /// What the browser gets of an action that takes longer than it waits. What it comes to, the next page says when it has ended.
     pub(crate) fn goes_on(&self, request: &Request) -> Response {
         let words = Self::words(request);
-        let body = html! { section.ask { h1 { (words.goes_on_title) } p { (words.goes_on_yet) } p { a href="/" { (words.overview) } } } };
+        let body = html! { section.ask { h1 { (words.goes_on_title) } p { (words.goes_on_yet) } p { a href=(HOME) { (words.overview) } } } };
         let page = Page { status: StatusCode::ACCEPTED, title: words.goes_on_title.to_owned(), body };
-        closed(self.framed(request, self.door.session(request).as_ref(), &page))
+        closed(self.framed(request, self.sessions.session(request).ok().flatten().as_ref(), &page))
+    }
+
+    /// The next page of this session says it, as nobody waits for the answer any more.
+    pub(crate) fn notify_session(&self, session: &Session, notice: String) {
+        if let Some(door) = self.sessions.door() {
+            door.notify_session(session, notice);
+        }
     }
 
     /// When, who, and what.
     fn note(&self, request: &Request, session: Option<&Session>, what: &str) {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
         let (who, peer) = (session.map_or("none", |session| &session.name), request.peer());
-        (self.log)(format!("{now} session {who} from {peer}: {what}"));
+        (self.log)(match &self.sessions {
+            Sessions::Kept { .. } => {
+                let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+                format!("{now} session {who} from {peer}: {what}")
+            }
+            Sessions::Stateless { .. } => format!("user {} from {peer}: {what}", escaped(who.chars().take(128))),
+        });
     }
 
     fn framed(&self, request: &Request, session: Option<&Session>, page: &Page) -> Response {
@@ -350,11 +389,12 @@ impl Site {
         }
         // Browsers also ask for what nobody sees, such as an icon, and then there may be no such page.
         let is_seen = request.method == Method::GET && page.status == StatusCode::OK;
-        let notices = session.filter(|_| is_seen).map(|_| self.door.take_notices(request)).unwrap_or_default();
-        let (words, may_act) = (Self::words(request), self.may_act);
-        let frame = Frame { words, session, may_act, request, notices };
+        let notices = session.filter(|_| is_seen).map(|_| self.sessions.take_notices(request)).unwrap_or_default();
+        let (words, may_act, has_door) = (Self::words(request), self.rights.act(), self.sessions.door().is_some());
+        let frame = Frame { words, session, may_act, has_door, request, notices };
         let whole: Markup = frame.around(page);
-        Response::new(page.status, HTML, whole.into_string())
+        let response = Response::new(page.status, HTML, whole.into_string());
+        if is_seen { self.sessions.without_notices(request, response) } else { response }
     }
 }
 

@@ -4,10 +4,12 @@ use duly::{Client, Error, ErrorKind};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::asked::Asked;
-use super::door::{Session, secret};
+use super::act::Act;
+use super::door::Session;
 use super::named::Named;
 use super::request::{Fields, link};
+use super::rights::Rights;
+use super::sessions::{Sessions, new_form};
 use super::text::{number, shown};
 use super::words::{Words, fill};
 
@@ -17,13 +19,13 @@ pub(crate) const A_PAGE: usize = 50;
 /// What a page is made of.
 pub(crate) struct View<'a> {
     pub(crate) client: &'a Client,
-    /// The beginning of all keys.
-    pub(crate) prefix: &'a str,
     pub(crate) words: &'static Words,
     pub(crate) query: &'a Fields,
     pub(crate) session: &'a Session,
-    pub(crate) may_act: bool,
-    pub(crate) asked: &'a Asked,
+    pub(crate) sessions: &'a Sessions,
+    pub(crate) rights: Rights,
+    /// Data, headers and results of jobs are for others.
+    pub(crate) hides_data: bool,
 }
 
 /// A page without its frame.
@@ -69,7 +71,12 @@ impl From<Page> for Failure {
 pub(crate) type Shown = Result<Page, Failure>;
 
 impl View<'_> {
-    /// A button that acts; nothing for those who may only look.
+    /// May those who look at it do this?
+    pub(crate) fn may(&self, act: &str) -> bool {
+        Act::of(act).is_some_and(|act| self.rights.has(act.role()))
+    }
+
+    /// A button that acts; nothing for those who may not.
     pub(crate) fn button(&self, act: &str, fields: &[(&str, &str)], label: &str, class: &str) -> Markup {
         self.form(act, fields, &html! { button class=(class) { (label) } })
     }
@@ -77,10 +84,10 @@ impl View<'_> {
     /// A form that acts, once.
     pub(crate) fn form(&self, act: &str, fields: &[(&str, &str)], inside: &Markup) -> Markup {
         // Without random numbers there are no forms, and whoever sends one is refused.
-        let once = secret().unwrap_or_default();
+        let once = new_form().unwrap_or_default();
         html! {
-            @if self.may_act && !once.is_empty() {
-                form method="post" action={ "/act/" (act) } {
+            @if self.may(act) && !once.is_empty() {
+                form method="post" action={ "act-" (act) } {
                     input type="hidden" name="form_token" value=(self.session.form_token);
                     input type="hidden" name="once" value=(once);
                     @for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
@@ -95,13 +102,13 @@ impl View<'_> {
     /// A link to the page that asks first.
     pub(crate) fn asking(&self, act: &str, fields: &[(&str, &str)], label: &str) -> Markup {
         html! {
-            @if self.may_act { a.button.danger href=(link(&format!("/ask/{act}"), fields)) { (label) } }
+            @if self.may(act) { a.button.danger href=(link(&format!("ask-{act}"), fields)) { (label) } }
         }
     }
 
     /// Links to the other pages of a list by number; `offset` is that of the first row shown.
     pub(crate) fn pager(&self, named: &Named, state: &str, offset: usize, shown: usize, count: u64) -> Markup {
-        let to = |offset: usize| named.link("/queue", &[("state", state), ("offset", &offset.to_string())]);
+        let to = |offset: usize| named.link("queue", &[("state", state), ("offset", &offset.to_string())]);
         let is_more = u64::try_from(offset + shown).unwrap_or(u64::MAX) < count;
         let rows =
             || fill(self.words.rows, &[&number(offset as u64 + 1), &number((offset + shown) as u64), &number(count)]);

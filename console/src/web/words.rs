@@ -227,6 +227,7 @@ words! {
     under_way: "This form was sent before, and what it asks for is under way. See what it comes to before you do it again.", "此表单已提交，操作正在进行中。请先查看结果再重试。";
     goes_on_title: "This goes on", "操作仍在进行";
     goes_on_yet: "This takes longer than a browser waits. It goes on, and a page that is loaded when it has ended says what came of it. Do not do it again before.", "操作时间较长，浏览器不再等待。操作会继续进行，结束后打开的页面会显示结果。在此之前请勿重复操作。";
+    sent_before: "This form was sent before, and acts once: what it asks for is under way, or has ended. See what it came to before you do it again.", "此表单已提交过，只执行一次：操作正在进行或已结束。请先查看结果再重试。";
     done_before: "This form was sent before, and acted once. Nothing more was done.", "此表单已提交过，只执行一次；未再执行任何操作。";
 
     no_failed: "No job has failed for good", "没有失败的任务";
@@ -331,6 +332,8 @@ words! {
     went_wrong: "This cannot be shown", "无法显示";
     refused: "This is refused", "已拒绝";
     refused_form: "The form does not come from a page of this session. Load the page again, then send it again.", "表单不是来自本会话的页面。请重新加载页面后再提交。";
+    refused_role: "You may not do this: the application that shows this page decides who may.", "您无权执行此操作：由显示此页面的应用决定。";
+    data_hidden: "The data and headers of jobs are hidden from those who may only look.", "仅有查看权限时，任务的数据和头不显示。";
     refused_read_only: "This page is read-only: start `duly web` without --read-only to act.", "此页面为只读：不带 --read-only 启动 duly web 才能操作。";
     bad_time: "Say a span, such as 90s, 30m or 2h, or a time; not both.", "请填写时长（如 90s、30m、2h）或时间，二者选一。";
 }

@@ -34,7 +34,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let body = html! {
         h1 { (words.workers) }
         @if alive.is_empty() { (empty(words.no_workers, words.no_workers_more)) } @else { (table(view, &alive)) }
-        (view.queue_pager("/workers", page.cursor.as_deref()))
+        (view.queue_pager("workers", page.cursor.as_deref()))
     };
     Ok(Page::new(words.workers, body))
 }

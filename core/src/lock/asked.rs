@@ -63,6 +63,13 @@ impl Asked {
         }
     }
 
+    /// Takes it for its time to live, and nobody renews it; nothing if another one has it.
+    pub(super) async fn claim(mut self) -> Result<Option<Owner>, Error> {
+        let reply = self.ask().await?;
+        self.is_in_doubt = false;
+        Ok(matches!(reply, LockReply::Taken { .. }).then(|| self.owner.clone()))
+    }
+
     async fn ask(&mut self) -> Result<LockReply, Error> {
         let was_in_doubt = std::mem::replace(&mut self.is_in_doubt, true);
         let ask = script::Lock { owner: self.owner.id.clone(), ttl_ms: whole_ms(self.ttl), again: Digits(0) };

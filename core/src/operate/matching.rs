@@ -7,6 +7,7 @@ use crate::operate::search::{Cursor, Filter};
 use crate::queue::{Part, Queue};
 use crate::script::{By, Cancel, CancelReply, Declared, Requeue, RequeueReply};
 use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
 use crate::value::state::State;
 use crate::value::time::{Millis, When};
 
@@ -75,6 +76,38 @@ impl Queue {
             ids: VecDeque::new(),
         })
     }
+
+    /// Those of a form. Nothing if it is none of this queue.
+    #[doc(hidden)] // for the page
+    pub fn matching_of(&self, state: State, text: &str) -> Option<Matching> {
+        let mut found = self.matching(state, Filter::new()).ok()?;
+        let mut lines = text.lines();
+        found.looked_at = lines.next()?.parse().ok()?;
+        for line in lines {
+            let (part, id) = line.split_once(' ')?;
+            let part = part.parse().ok().filter(|part| *part < self.each_part().len())?;
+            name::check_id(id).ok()?;
+            found.ids.push_back((part, Arc::from(id)));
+        }
+        found.at = None;
+        Some(found)
+    }
+}
+
+/// A job, as a form has it.
+fn line(part: usize, id: &str) -> String {
+    format!("{part} {id}\n")
+}
+
+/// How long a text is when a browser sends it.
+fn encoded_bytes(text: &str) -> usize {
+    let of = |byte: u8| match byte {
+        b'\n' => 6, // as two
+        b' ' => 1,
+        _ if byte.is_ascii_alphanumeric() || b"*-._".contains(&byte) => 1,
+        _ => 3,
+    };
+    text.bytes().map(of).sum()
 }
 
 impl Matching {
@@ -132,6 +165,27 @@ impl Matching {
         }
         self.known = HashSet::new();
         Ok(None)
+    }
+
+    /// Forgets those that were found last, so that no more are left than this, whose ids are no longer in a form than so many bytes. Gives
+    /// whether there were any.
+    #[doc(hidden)] // for the page
+    pub fn keep_first(&mut self, most: usize, most_bytes: usize) -> bool {
+        let before = self.ids.len();
+        let mut bytes = 0;
+        let fits = |(part, id): &&(usize, Arc<str>)| {
+            bytes += encoded_bytes(&line(*part, id));
+            bytes <= most_bytes
+        };
+        let kept = self.ids.iter().take(most).take_while(fits).count();
+        self.ids.truncate(kept);
+        kept < before
+    }
+
+    /// For a form that asks; [`Queue::matching_of`] reads it.
+    #[doc(hidden)] // for the page
+    pub fn to_text(&self) -> String {
+        self.ids.iter().fold(format!("{}\n", self.looked_at), |text, (part, id)| text + &line(*part, id))
     }
 
     /// How many jobs were looked at. A reserved job counts once, however often its lease is renewed meanwhile; one that is reserved meanwhile
@@ -254,5 +308,29 @@ impl Matching {
 impl std::fmt::Debug for Matching {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Matching").field("state", &self.state).field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Client;
+
+    #[test]
+    fn a_form_holds_the_jobs_that_were_found() {
+        let client = Client::builder().url("redis://127.0.0.1:1").build().unwrap();
+        let queue = client.partitioned_queue("mail", 4).unwrap();
+        let of = |text: &str| queue.matching_of(State::Failed, text);
+        let text = "70\n0 a\n3 b <c> \u{8ba2}\n3 d\n";
+        // Browsers end lines in their own way.
+        let mut found = of(&text.replace('\n', "\r\n")).unwrap();
+        assert_eq!((found.looked_at(), found.to_text().as_str()), (70, text));
+        assert_eq!(found.ids().collect::<Vec<_>>(), ["a", "b <c> \u{8ba2}", "d"]);
+        assert!(!found.keep_first(3, 1000) && found.keep_first(2, 1000) && found.keep_first(2, 10));
+        assert_eq!(found.to_text(), "70\n0 a\n");
+        for wrong in ["", "x", "1\na", "1\n4 a", "1\n-1 a", "1\n0 ", "1\n0 a\u{7}"] {
+            assert!(of(wrong).is_none(), "{wrong:?}");
+        }
+        assert_eq!(encoded_bytes(&line(3, "b <c> \u{8ba2}")), "3+b+%3Cc%3E+%E8%AE%A2%0D%0A".len());
     }
 }

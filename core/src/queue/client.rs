@@ -158,6 +158,12 @@ impl Client {
         if self.shared.embedded.is_some() { "an embedded server".to_owned() } else { self.shared.settings.address() }
     }
 
+    /// The beginning of all keys.
+    #[doc(hidden)] // for the page
+    pub fn prefix(&self) -> &str {
+        &self.shared.prefix
+    }
+
     /// One round trip to the server.
     pub async fn ping(&self) -> Result<(), Error> {
         self.command("ping", 0, ping()).await.map(|_| ())
