@@ -2169,6 +2169,60 @@ namespace Duly {
     }
 
     /**
+     * The page of `duly web` for a web application.
+     *
+     * @internal of `Duly\Web`, and may change with every version
+     */
+    final class WebEngine
+    {
+        /**
+         * Shows the queues of this client; `hideData`: without data, headers and results for those who may only look.
+         *
+         * @throws Exception\InvalidArgumentException if the client was closed
+         */
+        public function __construct(Client $client, bool $hideData)
+        {
+        }
+
+        /** Returns how many bytes of a body are read. */
+        public static function mostBodyBytes(): int
+        {
+        }
+
+        /**
+         * Answers one request.
+         *
+         * @param list<string> $headers names and values
+         * @param list<string> $actions what the user may do
+         *
+         * @return list<string> the status, the body, and names and values of headers
+         *
+         * @throws Exception\InvalidArgumentException
+         */
+        public function handle(
+            string $method,
+            string $uri,
+            string $mount,
+            #[\SensitiveParameter] array $headers,
+            string $body,
+            array $actions,
+            ?string $user,
+            string $peer,
+            bool $secure,
+        ): array {
+        }
+
+        /**
+         * Returns what was done since the last call of this: a line for each action.
+         *
+         * @return list<string>
+         */
+        public function lines(): array
+        {
+        }
+    }
+
+    /**
      * The decisions of a supervisor of worker processes.
      *
      * @internal of `Duly\Supervisor`, and may change with every version

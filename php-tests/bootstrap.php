@@ -9,6 +9,7 @@ if (!extension_loaded('duly')) {
 }
 
 require __DIR__ . '/../php-binding/php/src/Worker.php';
+require __DIR__ . '/../php-binding/php/src/Web.php';
 require __DIR__ . '/Server.php';
 require __DIR__ . '/Program.php';
 require __DIR__ . '/ServerTestCase.php';

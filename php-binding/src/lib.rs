@@ -31,6 +31,7 @@ mod message;
 mod method;
 mod new_job;
 mod operate;
+mod page;
 mod push_many;
 mod queue;
 mod rates;
@@ -88,6 +89,7 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         schedule::SyncReport,
         schedules::Schedules,
         worker::WorkerEngine,
+        page::WebEngine,
         supervise::Supervision,
         push_many::PushSummary,
         inspect::Counts,

@@ -22,6 +22,7 @@ mod lock;
 mod message;
 mod new_job;
 mod operate;
+mod page;
 mod push_many;
 mod queue;
 mod rates;
@@ -98,6 +99,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<worker::Executor>()?;
     module.add_class::<worker::WorkerEvent>()?;
     module.add_class::<worker::WorkerReport>()?;
+    module.add_class::<page::WebEngine>()?;
     module.add_class::<supervise::Supervision>()?;
     module.add_class::<aio::AsyncClient>()?;
     module.add_class::<aio::AsyncQueue>()?;

@@ -2252,6 +2252,35 @@ class WorkerEngine:
         """Return what it has done so far."""
 
 @final
+class WebEngine:
+    """The page of `duly web` for a web application, which calls it for each request."""
+
+    def __new__(cls, client: Client | AsyncClient, *, hide_data: bool) -> WebEngine:
+        """Show the queues of this client; `hide_data`: without data, headers and results to those who may only look."""
+
+    @staticmethod
+    def most_body_bytes() -> int:
+        """Return how many bytes of a body are to be given at the most; with more it is refused."""
+
+    def handle(
+        self,
+        method: str,
+        uri: str,
+        *,
+        mount: str,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        actions: list[str],
+        user: str | None,
+        peer: str,
+        secure: bool,
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Answer one request: the status, the headers and the body. `actions`: what the user may do."""
+
+    def lines(self) -> list[str]:
+        """Return what was done since the last call of this: a line for each action."""
+
+@final
 class Supervision:
     """What a supervisor of worker processes does next; it starts them and sends the signals itself.
 
