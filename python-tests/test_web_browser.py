@@ -16,6 +16,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from support import Server, until
+from test_web_mounted import IN_URL, asgi
 from web_client import HOSTILE, PAGES, Web, fill
 
 pytestmark = pytest.mark.xdist_group("browser")  # one for all: it takes seconds to start
@@ -289,3 +290,30 @@ def test_an_outage_is_shown_and_is_over(driver: webdriver.Chrome, own_server: Se
         web.process.kill()
         web.process.communicate()
     until(lambda: browser.live() == "Not reached", "nobody says so", seconds=20)
+
+
+def test_a_page_in_an_application_works_in_its_folder(driver: webdriver.Chrome, client: duly.Client) -> None:
+    fill(client)
+    browser = Browser(driver)
+    with asgi(client, can=lambda _action, _scope: True) as port:
+        driver.delete_all_cookies()
+        browser.home = f"http://127.0.0.1:{port}{IN_URL}"
+        browser.problems()
+        browser.go("")
+        assert driver.current_url == f"{browser.home}/overview"
+        browser.go("/queue?queue=orders&state=ready")
+        browser.press("Pause")
+        notice = "//p[@class='notice']"
+        until(lambda: "The queue is paused" in driver.page_source, "there is no notice")
+        cookies = {cookie["name"]: cookie["path"] for cookie in driver.get_cookies()}
+        # That of the notice went with it. The others belong to this page, and to no other of the application.
+        assert cookies == {"duly_web": IN_URL}
+        browser.go("/overview")
+        assert driver.find_elements(By.XPATH, notice) == []
+        # What is shown is kept up to date, and its forms work.
+        browser.go("/queue?queue=orders&state=delayed")
+        client.queue("orders").push(1, id="another", delay=900)
+        until(lambda: "another" in browser.text(), "the page is not refreshed")
+        browser.press("Resume")
+        until(lambda: not client.queue("orders").counts().paused, "the button does nothing")
+        assert browser.problems() == []
