@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import duly
 import pytest
+from api_client import IN_ENVIRONMENT, Api, StartApi
 from support import Command, Program, Server, Start, commands, programs
 from web_client import StartWeb, Web
 
@@ -97,3 +98,22 @@ def web(start_web: StartWeb, server: Server, prefix: str) -> Web:
     web = start_web(server.url, prefix)
     web.enter()
     return web
+
+
+@pytest.fixture
+def start_api() -> Iterator[StartApi]:
+    started: list[Api] = []
+
+    def run(url: str, prefix: str, *arguments: str, tokens: str = IN_ENVIRONMENT) -> Api:
+        started.append(Api(url, prefix, *(arguments or ("--api",)), tokens=tokens))
+        return started[-1]
+
+    yield run
+    for api in started:
+        api.process.kill()
+        api.process.communicate()
+
+
+@pytest.fixture
+def api(start_api: StartApi, server: Server, prefix: str) -> Api:
+    return start_api(server.url, prefix)

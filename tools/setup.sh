@@ -22,6 +22,7 @@ packages=(
     chromium chromium-driver fonts-noto-cjk # the page of `duly web` in a browser, in Chinese, too
     valgrind                                # counts the instructions of the plain path (bench/guard.py)
 )
+[ "${1:-}" != --soak ] || packages+=(golang-go) # the client of examples/go
 python_at_least=11
 
 say() { printf 'setup: %s\n' "$*" >&2; }

@@ -99,6 +99,11 @@ waiting() {
         phpunit --configuration php-tests/phpunit.xml php-tests/symfony/KillsTest.php
     needs skins tests 'requests to php-fpm' env DULY_FPM_REQUESTS=$((100000 * times)) \
         phpunit --configuration php-tests/phpunit.xml php-tests/FpmLoadTest.php
+    if command -v go >/dev/null; then
+        needs skins tests 'the client in Go' pytest python-tests/test_api_go.py
+    else
+        not_run 'the client in Go' 'it needs Go, which tools/setup.sh --soak installs'
+    fi
     needs skins tests 'random kills of bridges' env DULY_BRIDGE_KILLS=$((200 * times)) \
         pytest --capture=no python-tests/test_bridge_kills.py
     needs skins tests 'histories' python python-tests/record_history.py --seed "$seed" --seconds $((300 * times))

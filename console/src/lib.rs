@@ -2,6 +2,7 @@
 //!
 //! | file | duty |
 //! |---|---|
+//! | `api.rs` | `duly web --api`: the verbs of queues as JSON over HTTP |
 //! | `audit.rs` | `duly audit`: is anything broken? |
 //! | `bench.rs` | `duly bench`: how quick is the server? |
 //! | `bridge.rs` | `duly bridge`: takes over the jobs of another queue |
@@ -24,6 +25,7 @@
 //! | `when.rs` | spans and times on the command line |
 //! | `workers.rs` | `duly workers` |
 
+mod api;
 mod audit;
 mod bench;
 mod bridge;

@@ -142,7 +142,7 @@ pub(crate) fn is_of_this_queue(kind: ErrorKind) -> bool {
     matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
 }
 
-fn value_of(name: &str, counts: &CountsOf) -> Value {
+pub(crate) fn value_of(name: &str, counts: &CountsOf) -> Value {
     let seconds = |span: Option<duly::Millis>| span.map(duly::Millis::as_seconds);
     let totals: serde_json::Map<_, _> =
         counts.totals.iter().map(|(name, count)| (name.clone(), json!(count))).collect();

@@ -58,7 +58,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use duly::Error;
+use duly::{Error, Rate};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -70,6 +70,8 @@ use self::door::{Door, without_port};
 use self::scrape::Scrapes;
 use self::sessions::Sessions;
 use self::site::Site;
+use crate::api::Api;
+use crate::limits::Limit;
 use crate::signals::Ends;
 use crate::target::Target;
 use crate::{DONE, Output, invalid};
@@ -88,9 +90,13 @@ With a password of 12 characters or more in DULY_WEB_PASSWORD it asks for that, 
 plain HTTP: put a proxy with TLS before it, or reach it with `ssh -L 8420:127.0.0.1:8420 host`. /metrics has what
 `duly metrics` prints, for scrapers that give the password by Basic auth.
 
+With --api it also serves a JSON API under /api/v1/ for the tokens in DULY_API_TOKENS, each as role:token, with spaces or commas
+between them. The roles are view, work, operate and admin; --read-only is about the page, and not about them.
+
 examples:
   duly web
   duly web --read-only --listen 127.0.0.1:0
+  DULY_API_TOKENS=work:… duly web --api
   DULY_WEB_PASSWORD=… duly web --listen 0.0.0.0:8420 --host queues.example.com")]
 pub(crate) struct Web {
     #[command(flatten)]
@@ -104,6 +110,12 @@ pub(crate) struct Web {
     /// A name by which browsers reach it, such as that of a proxy; may be given more than once
     #[arg(long, value_name = "NAME", value_parser = host)]
     host: Vec<String>,
+    /// Serve a JSON API, too, for tokens that are in the environment
+    #[arg(long)]
+    api: bool,
+    /// How many requests each token may make in a time, such as 1000/1s [default: no limit]
+    #[arg(long, value_name = "RATE", requires = "api", value_parser = rate)]
+    api_rate: Option<Rate>,
 }
 
 impl Web {
@@ -115,6 +127,9 @@ impl Web {
         let door = Door::new(password, self.host.clone(), address.port())?;
         let path = door.token().map_or_else(String::new, |token| format!("sign-in?token={token}"));
         let (log, mut lines) = unbounded_channel();
+        let log_of_api = log.clone();
+        let open_api = || Api::new(client.clone(), self.api_rate, Box::new(move |line| _ = log_of_api.send(line)));
+        let api = self.api.then(open_api).transpose()?.map(Arc::new);
         let log = Box::new(move |line| _ = log.send(line));
         let sessions = Sessions::Kept { door: Box::new(door), asked: Asked::default() };
         let rights = if self.read_only { Rights::VIEW } else { Rights::ALL };
@@ -130,7 +145,7 @@ impl Web {
         output.line(&format!("http://{address}/{path}"));
         _ = output.out.flush();
         let status = Cell::new(DONE);
-        let serving = server::serve(listener, site, async { status.set(ends.come().await.status()) });
+        let serving = server::serve(listener, site, api, async { status.set(ends.come().await.status()) });
         tokio::pin!(serving);
         loop {
             tokio::select! {
@@ -138,6 +153,8 @@ impl Web {
                 Some(line) = lines.recv() => output.complain(&line),
             }
         }
+        // Jobs that were reserved for somebody who is gone.
+        duly::runtime::leftovers_end().await;
         write_rest(&mut lines, &mut output);
         Ok(status.get())
     }
@@ -178,6 +195,13 @@ fn host(text: &str) -> Result<String, String> {
         return Err("name a host as in https://HOST/, such as queues.example.com".to_owned());
     }
     Ok(name.to_owned())
+}
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match crate::limits::rate(text) {
+        Ok(Limit::Is(rate)) if rate.jobs > 0 && !rate.per.is_zero() => Ok(rate),
+        _ => Err("a rate is such as 1000/1s or 5000/1m".to_owned()),
+    }
 }
 
 fn write_rest(lines: &mut UnboundedReceiver<String>, output: &mut Output<'_>) {

@@ -7,8 +7,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::{Body as _, Bytes, Incoming};
+use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, StatusCode};
@@ -22,13 +23,14 @@ use super::request::{
     Fields, MOST_BODY_BYTES, Request, Response, is_forwarded_over_tls, plain, refused_type, too_large,
 };
 use super::site::Site;
+use crate::api::{self, Api, Pace, Paced, Sent};
 
 /// Others wait until one is free.
 const MOST_CONNECTIONS: u16 = 64;
 const MOST_HEADERS: usize = 64;
 /// Of a request without its body.
 const MOST_HEAD_BYTES: usize = 16 * 1024;
-/// Each request has a connection of its own, which lasts no longer.
+/// Each request has a connection of its own, which lasts no longer; but for those of the API.
 const LONGEST: Duration = Duration::from_secs(30);
 /// How long the head of a request may take.
 const LONGEST_HEAD: Duration = Duration::from_secs(5);
@@ -57,9 +59,15 @@ impl UnderWay {
 }
 
 /// Answers until `ended`. What acts is then over, or was cut off and has said so.
-pub(crate) async fn serve(listener: TcpListener, site: Arc<Site>, ended: impl Future<Output = ()>) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    site: Arc<Site>,
+    api: Option<Arc<Api>>,
+    ended: impl Future<Output = ()>,
+) {
     let mut connections = JoinSet::new();
-    let (most, all) = (usize::from(MOST_CONNECTIONS), u32::from(MOST_CONNECTIONS));
+    let most = if api.is_some() { api::MOST_CONNECTIONS } else { MOST_CONNECTIONS };
+    let (most, all) = (usize::from(most), u32::from(most));
     let (answers, actions) = (Semaphore::new(most), Arc::new(Semaphore::new(most)));
     let under_way = Arc::new(UnderWay { answers, actions });
     let mut ended = std::pin::pin!(ended);
@@ -69,7 +77,7 @@ pub(crate) async fn serve(listener: TcpListener, site: Arc<Site>, ended: impl Fu
             _ = connections.join_next(), if !connections.is_empty() => {}
             accepted = listener.accept(), if connections.len() < most => match accepted {
                 Ok((stream, peer)) => {
-                    connections.spawn(connection(stream, peer, Arc::clone(&site), Arc::clone(&under_way)));
+                    connections.spawn(connection(stream, peer, Arc::clone(&site), api.clone(), Arc::clone(&under_way)));
                 }
                 // Such as too many open files: others end, and then there is one.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -78,6 +86,9 @@ pub(crate) async fn serve(listener: TcpListener, site: Arc<Site>, ended: impl Fu
     }
     drop(listener);
     site.end();
+    if let Some(api) = &api {
+        api.end();
+    }
     let UnderWay { answers, actions } = &*under_way;
     _ = timeout(LONGEST_END, answers.acquire_many(all)).await;
     if timeout(LONGEST_END_OF_ACTIONS, actions.acquire_many(all)).await.is_ok() {
@@ -88,21 +99,40 @@ pub(crate) async fn serve(listener: TcpListener, site: Arc<Site>, ended: impl Fu
     _ = actions.acquire_many(all).await;
 }
 
-/// Serves one request, and waits for what that does.
-async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, under_way: Arc<UnderWay>) {
+/// Serves one request, and waits for what that does; or those of the API, one after the other.
+async fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    site: Arc<Site>,
+    api: Option<Arc<Api>>,
+    under_way: Arc<UnderWay>,
+) {
     // Dropped with this when the server ends, and then cut off.
     let actions = Mutex::new(JoinSet::new());
+    let pace = Pace::new();
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (site, under_way) = (Arc::clone(&site), Arc::clone(&under_way));
-        let answer: Answer = if request.method() == Method::POST {
-            // At once, and not when the answer is first asked for: a browser that has gone by then never asks for it.
-            in_a_task(request, peer, site, Arc::clone(&under_way), &actions)
+        let (site, under_way, pace) = (Arc::clone(&site), Arc::clone(&under_way), Arc::clone(&pace));
+        let api = api.clone().filter(|_| api::is_for(request.uri().path()));
+        let answer: Answer<hyper::Response<Sent>> = if let Some(api) = api {
+            pace.answers();
+            Box::pin(async move {
+                let answer = api.answer(request, peer).await;
+                pace.rests();
+                answer
+            })
         } else {
-            Box::pin(async move { site.handle(with_form(request, peer, Fields::default())).await })
+            pace.answers_within(LONGEST);
+            let answer: Answer<Response> = if request.method() == Method::POST {
+                // At once, and not when the answer is first asked for: a browser that has gone by then never asks for it.
+                in_a_task(request, peer, site, Arc::clone(&under_way), &actions)
+            } else {
+                Box::pin(async move { site.handle(with_form(request, peer, Fields::default())).await })
+            };
+            Box::pin(async move { written(answer.await) })
         };
         async move {
             let _being_answered = under_way.answers.acquire().await;
-            Ok::<_, Infallible>(written(answer.await))
+            Ok::<_, Infallible>(answer.await)
         }
     });
     let mut http = http1::Builder::new();
@@ -112,12 +142,18 @@ async fn connection(stream: TcpStream, peer: SocketAddr, site: Arc<Site>, under_
         .max_headers(MOST_HEADERS)
         .max_buf_size(MOST_HEAD_BYTES);
     // A browser that goes away is no event.
-    _ = timeout(LONGEST, http.serve_connection(TokioIo::new(stream), service)).await;
+    if let Some(api) = &api {
+        http.header_read_timeout(api::LONGEST_REST).keep_alive(true);
+        let stream = TokioIo::new(Paced::new(stream, Arc::clone(&pace)));
+        api::keep(http.serve_connection(stream, service), &pace, api).await;
+    } else {
+        _ = timeout(LONGEST, http.serve_connection(TokioIo::new(stream), service)).await;
+    }
     let mut actions = actions.into_inner().unwrap_or_else(PoisonError::into_inner);
     while actions.join_next().await.is_some() {}
 }
 
-type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Answer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What acts goes on to its end, whoever waits for its answer, and however long that takes.
 fn in_a_task(
@@ -126,7 +162,7 @@ fn in_a_task(
     site: Arc<Site>,
     under_way: Arc<UnderWay>,
     actions: &Mutex<JoinSet<()>>,
-) -> Answer {
+) -> Answer<Response> {
     let (tell, told) = oneshot::channel();
     let (show, shown) = oneshot::channel();
     let site_of_action = Arc::clone(&site);
@@ -193,9 +229,11 @@ fn with_form<T>(request: hyper::Request<T>, peer: SocketAddr, form: Fields) -> R
     Request { method: head.method, path, query, headers: head.headers, form, peer: peer.to_string(), is_over_tls }
 }
 
-fn written(response: Response) -> hyper::Response<Full<Bytes>> {
-    let mut written = hyper::Response::new(Full::new(response.body.into()));
+fn written(response: Response) -> hyper::Response<Sent> {
+    let mut written = hyper::Response::new(Either::Left(Full::new(response.body.into())));
     *written.status_mut() = response.status;
     *written.headers_mut() = response.headers;
+    // Also where connections are kept for the API.
+    written.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     written
 }

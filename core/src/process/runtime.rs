@@ -247,6 +247,12 @@ pub(crate) fn part_with(rest: impl Future<Output = ()> + Send + 'static) {
 
 /// Runs what was left behind, for a while.
 fn finish_leftovers(runtime: &Runtime) {
+    // If it takes longer, the next call of this process goes on with it, and else the end of the lease.
+    runtime.block_on(leftovers_end());
+}
+
+/// Waits until what was left behind has ended, for a second at the most.
+pub async fn leftovers_end() {
     let Ok(all) = LEFTOVERS.get(|| Ok(Leftovers::default())) else { return };
     let over = async {
         loop {
@@ -258,8 +264,7 @@ fn finish_leftovers(runtime: &Runtime) {
             over.await;
         }
     };
-    // If it takes longer, the next call of this process goes on with it, and else the end of the lease.
-    let _ = runtime.block_on(async { tokio::time::timeout(FAREWELL, over).await });
+    let _ = tokio::time::timeout(FAREWELL, over).await;
 }
 
 /// Ends the connections of clients that are gone. The runtime of blocking calls runs only while there is one.

@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
+use crate::format::record::CameBack;
 use crate::queue::job::Job;
-use crate::queue::{MAX_BATCH, Part, Queue};
-use crate::script::{Declared, Extend, KeepTrying};
+use crate::queue::{MAX_BATCH, Part, Queue, decode};
+use crate::script::{By, Declared, Extend, Find, FoundReply, KeepTrying};
 use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
+use crate::value::state::State;
 use crate::value::time::{Millis, whole_ms};
+
+const LOST: &str = "the lease is lost: this job was settled already or cancelled, or the lease ended and another worker may run it; \
+                    stop working on it, or use a longer lease or extend it in time";
 
 /// How long a lease is unless the worker says otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(10);
@@ -31,6 +37,21 @@ pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
 }
 
 impl Queue {
+    /// A job that is reserved under this token, for who knows no more of it than its id and its token: a holder in another process,
+    /// which has them from [`Job::id`] and [`Job::token`]. It is settled and extended as the job that was reserved.
+    ///
+    /// Errors: `LeaseLost` if the job is not reserved, or under another token; `Corrupt`, `FormatTooNew` if it cannot be decoded.
+    pub async fn held(&self, id: &str, token: u64) -> Result<Job, Error> {
+        name::check_id(id).map_err(self.during("held"))?;
+        for part in self.parts_by_id(id) {
+            if let Some(job) = part.held(id, token).await? {
+                return Ok(job);
+            }
+        }
+        // Which verb it is for, the caller knows.
+        Err(Error::new(ErrorKind::LeaseLost, LOST).in_queue(self.name()).of_job(id))
+    }
+
     /// Sets the leases of these jobs to end this long from now; `true` where the lease was still ours.
     pub async fn extend_all(&self, jobs: &[Job], lease: Duration) -> Result<Vec<bool>, Error> {
         let leases: Vec<_> = jobs.iter().map(|job| (job.id().to_owned(), job.token())).collect();
@@ -48,6 +69,16 @@ impl Queue {
 }
 
 impl Part {
+    async fn held(&self, id: &str, token: u64) -> Result<Option<Job>, Error> {
+        let found = self.run(Find { by: By::Id }.with([id]).during("held")).await?;
+        let is_held = |found: &FoundReply| found.state == State::Reserved.as_str() && found.token == Some(token);
+        let Some(found) = found.filter(is_held) else { return Ok(None) };
+        let stored = found.job;
+        let decoded = decode(&stored.id, &stored.record, &stored.came_back).map_err(self.during("held"));
+        let (envelope, returns) = decoded.map_err(|error| error.of_job(id))?;
+        Ok(Some(Job::granted(envelope, returns, token, self, CameBack::is_suspect(&stored.came_back))))
+    }
+
     /// For leases given as (id, token).
     pub(crate) async fn extend_leases(&self, leases: &[(String, u64)], lease: Duration) -> Result<Vec<bool>, Error> {
         self.extend_leases_until(leases, lease, &|_| false).await
@@ -76,8 +107,6 @@ impl Part {
     }
 
     pub(crate) fn lease_lost(&self, operation: &'static str, job: &Job) -> Error {
-        let why = "the lease is lost: this job was settled already or cancelled, or the lease ended and another worker may run it; \
-                   stop working on it, or use a longer lease or extend it in time";
-        self.during(operation)(Error::new(ErrorKind::LeaseLost, why)).of_job(job.id())
+        self.during(operation)(Error::new(ErrorKind::LeaseLost, LOST)).of_job(job.id())
     }
 }

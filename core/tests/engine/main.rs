@@ -15,6 +15,7 @@ mod bridge_purpose;
 mod cluster;
 mod connections;
 mod expiry;
+mod held;
 mod history;
 mod import;
 mod limits;

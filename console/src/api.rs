@@ -1,0 +1,260 @@
+//! `duly web --api`: the verbs of queues as JSON over HTTP, for languages without a skin.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `body.rs` | the body of a request: how large, how slow, and of what type |
+//! | `connection.rs` | connections that are kept, and those that are too slow |
+//! | `fields.rs` | a JSON object that is read strictly |
+//! | `jobs.rs` | finds, lists, cancels, reschedules and requeues jobs |
+//! | `openapi.json` | the description of all of it, which is served as it is |
+//! | `push.rs` | pushes jobs |
+//! | `queues.rs` | lists queues, counts their jobs, pauses and deletes them |
+//! | `rate.rs` | so many requests of a token in so much time |
+//! | `reply.rs` | what is answered: a status and JSON, or why not |
+//! | `reserve.rs` | reserves jobs, and waits for them |
+//! | `route.rs` | which path and method is which verb, and who may call it |
+//! | `settle.rs` | acks, fails, releases and extends reserved jobs, and waits for results |
+//! | `tokens.rs` | who may come in |
+//! | `written.rs` | jobs as JSON |
+
+mod body;
+mod connection;
+mod fields;
+mod jobs;
+mod push;
+mod queues;
+mod rate;
+mod reply;
+mod reserve;
+mod route;
+mod settle;
+mod tokens;
+mod written;
+
+pub(crate) use connection::{LONGEST_REST, Pace, Paced, keep};
+pub(crate) use reply::Sent;
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use duly::{Client, Error, Queue, Rate};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+use tokio::sync::{Semaphore, watch};
+
+use self::body::Bodies;
+use self::queues::Listed;
+use self::reply::{Refusal, Reply};
+use self::route::{Found, Query, Verb, find};
+use self::tokens::{Token, Tokens};
+use crate::show::escaped;
+
+/// Where all of it is.
+const ROOT: &str = "/api/v1/";
+const OPENAPI: &str = include_str!("api/openapi.json");
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const CUT_OFF: &str = "cut off: it may be done, or done in part";
+
+/// How many connections are served at once, those of the page among them. Each may wait for jobs, over a connection to the server of the
+/// queues: both together stay below the 1,024 files that a process may open unless it is told otherwise.
+pub(crate) const MOST_CONNECTIONS: u16 = 512;
+/// How many requests wait for jobs or results at once.
+const MOST_WAITING: usize = 256;
+
+/// Is the API asked?
+pub(crate) fn is_for(path: &str) -> bool {
+    path.starts_with(ROOT)
+}
+
+/// Everything that answers.
+pub(crate) struct Api {
+    client: Client,
+    tokens: Tokens,
+    bodies: Bodies,
+    listed: Listed,
+    /// Those that wait for jobs or results.
+    waiting: Semaphore,
+    /// The command ends: who waits gets what there is, which is nothing.
+    ending: watch::Sender<bool>,
+    /// Takes a line for each refused token, and for each call of an operator.
+    log: Box<dyn Fn(String) + Send + Sync>,
+}
+
+/// A request that may be answered.
+struct Call<'a> {
+    api: &'a Api,
+    head: &'a Parts,
+    query: Query,
+    /// What stands in the path for the queue, and for the id or key of a job.
+    queue: String,
+    job: String,
+}
+
+impl Api {
+    /// With the tokens of the environment. `rate`: of each token.
+    ///
+    /// Errors: `InvalidArgument` without tokens, or for wrong ones.
+    pub(crate) fn new(
+        client: Client,
+        rate: Option<Rate>,
+        log: Box<dyn Fn(String) + Send + Sync>,
+    ) -> Result<Self, Error> {
+        let tokens = Tokens::of_environment(rate)?;
+        let (bodies, listed, waiting) = (Bodies::default(), Listed::default(), Semaphore::new(MOST_WAITING));
+        Ok(Self { client, tokens, bodies, listed, waiting, ending: watch::Sender::new(false), log })
+    }
+
+    /// The command ends.
+    pub(crate) fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// When that is.
+    pub(crate) async fn ended(&self) {
+        _ = self.ending.subscribe().wait_for(|ends| *ends).await;
+    }
+
+    /// Answers one request. Whoever goes away before the end leaves nothing reserved.
+    pub(crate) async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> hyper::Response<Sent> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
+        // The connection of whoever has no token is kept for nobody.
+        if path == "openapi.json" && head.method == Method::GET {
+            return Reply::json(StatusCode::OK, OPENAPI).closing().into_response();
+        }
+        let peer = Peer { address: peer, forwarded: head.headers.get(FORWARDED_FOR) };
+        match self.token(&head.headers, &peer) {
+            Ok(token) => self.reply(token, &head, path, body, &peer).await.unwrap_or_else(Reply::from),
+            Err(refusal) => Reply::from(refusal).closing(),
+        }
+        .into_response()
+    }
+
+    async fn reply(
+        &self,
+        token: &Token,
+        head: &Parts,
+        path: &str,
+        body: Incoming,
+        peer: &Peer<'_>,
+    ) -> Result<Reply, Refusal> {
+        token.take_one()?;
+        let Found { verb, role, queue, job } = match find(&head.method, path)? {
+            Ok(found) => found,
+            Err(allowed) => return Err(Refusal::wrong_method(&allowed)),
+        };
+        if token.role < role {
+            return Err(Refusal::not_permitted(token.role, role));
+        }
+        let call = Call { api: self, head, query: Query::of(&head.uri)?, queue, job };
+        if !verb.is_noted() {
+            return call.run(verb, body).await;
+        }
+        let what = format!("{} {}", verb.word(), call.queue);
+        let mut noted =
+            Noted { api: self, who: format!("token {}", token.name), peer, what, outcome: CUT_OFF.to_owned() };
+        let answered = call.run(verb, body).await;
+        noted.outcome = answered.as_ref().map_or_else(|refusal| refusal.message().to_owned(), |_| "done".to_owned());
+        answered
+    }
+
+    fn token(&self, headers: &HeaderMap, peer: &Peer<'_>) -> Result<&Token, Refusal> {
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
+        self.tokens.check(given, peer.address.ip()).map_err(|closed| {
+            // One that comes too often fills no log.
+            if closed.is_new() {
+                self.note("a wrong token", peer, "refused");
+            }
+            closed.into()
+        })
+    }
+
+    /// When, who, from where, and what.
+    fn note(&self, who: &str, peer: &Peer<'_>, what: &str) {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
+        (self.log)(format!("{now} api {who} from {peer}: {}", escaped(what.chars())));
+    }
+}
+
+/// The other end of a connection; behind a proxy also what that says of it.
+struct Peer<'a> {
+    address: SocketAddr,
+    forwarded: Option<&'a HeaderValue>,
+}
+
+impl fmt::Display for Peer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 64;
+        self.address.fmt(f)?;
+        match self.forwarded.and_then(|forwarded| forwarded.to_str().ok()) {
+            None => Ok(()),
+            Some(forwarded) => write!(f, " for {}", escaped(forwarded.chars().take(MOST))),
+        }
+    }
+}
+
+/// A call of an operator. Its line is in the log when it is gone, also if nobody waits for its end.
+struct Noted<'a> {
+    api: &'a Api,
+    who: String,
+    peer: &'a Peer<'a>,
+    what: String,
+    outcome: String,
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        self.api.note(&self.who, self.peer, &format!("{}: {}", self.what, self.outcome));
+    }
+}
+
+impl Call<'_> {
+    async fn run(&self, verb: Verb, body: Incoming) -> Result<Reply, Refusal> {
+        if verb.has_body() {
+            let body = self.api.bodies.read(&self.head.headers, body).await?;
+            return match verb {
+                Verb::Push => self.push(&body).await,
+                Verb::Reserve => self.reserve(&body).await,
+                Verb::Ack => self.ack(&body).await,
+                Verb::Fail => self.fail(&body).await,
+                Verb::Release => self.release(&body).await,
+                Verb::Extend => self.extend(&body).await,
+                Verb::Requeue => self.requeue(&body).await,
+                _ => self.reschedule(&body, verb == Verb::RescheduleKey).await,
+            };
+        }
+        // The queries that each takes are named where they are read.
+        match verb {
+            Verb::Queues => self.queues().await,
+            Verb::Counts => self.counts().await,
+            Verb::Delete => self.delete().await,
+            Verb::Pause => self.set_paused(true).await,
+            Verb::Resume => self.set_paused(false).await,
+            Verb::List => self.list().await,
+            Verb::Find => self.find(false).await,
+            Verb::FindKey => self.find(true).await,
+            Verb::Cancel => self.cancel(false).await,
+            Verb::CancelKey => self.cancel(true).await,
+            _ => self.result().await,
+        }
+    }
+
+    /// The queue of the path.
+    async fn queue(&self) -> Result<Queue, Refusal> {
+        self.api.listed.open(&self.api.client, &self.queue, self.query.whole("partitions")?).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_below_the_root_is_for_the_api() {
+        assert!(is_for("/api/v1/queues") && is_for("/api/v1/"));
+        assert!(!is_for("/api/v1") && !is_for("/api/v10/queues") && !is_for("/") && !is_for("//api/v1/queues"));
+    }
+}

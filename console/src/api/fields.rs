@@ -1,0 +1,207 @@
+//! A JSON object that is read strictly: each field is known, comes once, and has the right type.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::time::Duration;
+
+use duly::Millis;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use super::reply::Refusal;
+use super::route::shown;
+
+/// The fields of an object that nobody has taken yet. One that is null is as if it was left out, but for data and results.
+pub(super) struct Object<'a> {
+    /// What errors call it, such as `jobs[3].`; empty for that of the whole body.
+    at: String,
+    fields: Vec<(String, &'a RawValue)>,
+    known: Vec<&'static str>,
+}
+
+/// The fields in their order, each value as it was written.
+struct Members<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each;
+        impl<'de> Visitor<'de> for Each {
+            type Value = Vec<(String, &'de RawValue)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                Ok(fields)
+            }
+        }
+        deserializer.deserialize_map(Each).map(Members)
+    }
+}
+
+impl<'a> Object<'a> {
+    /// The whole body; an empty one has no fields.
+    pub(super) fn of_body(body: &'a [u8]) -> Result<Self, Refusal> {
+        if body.is_empty() {
+            return Ok(Self { at: String::new(), fields: Vec::new(), known: Vec::new() });
+        }
+        Self::read(String::new(), body)
+    }
+
+    /// `at`: what errors call its fields. Whatever an error says, it never shows what was sent.
+    pub(super) fn read(at: String, text: &'a [u8]) -> Result<Self, Refusal> {
+        let what = if at.is_empty() { "the body".to_owned() } else { format!("`{}`", at.trim_end_matches('.')) };
+        let Members(fields) = serde_json::from_slice(text).map_err(|error| match error.classify() {
+            Category::Data => Refusal::invalid(format!("{what} must be a JSON object")),
+            _ => Refusal::invalid(format!("{what} is not JSON (line {}, column {})", error.line(), error.column())),
+        })?;
+        let mut names = HashSet::new();
+        if let Some((name, _)) = fields.iter().find(|(name, _)| !names.insert(name)) {
+            return Err(Refusal::invalid(format!("`{at}{}` is there twice", shown(name))));
+        }
+        Ok(Self { at, fields, known: Vec::new() })
+    }
+
+    /// The text of a field, also where it is null.
+    pub(super) fn raw(&mut self, name: &'static str) -> Option<&'a RawValue> {
+        self.known.push(name);
+        let index = self.fields.iter().position(|(known, _)| known == name)?;
+        Some(self.fields.swap_remove(index).1)
+    }
+
+    fn take<T: DeserializeOwned>(&mut self, name: &'static str, must_be: &str) -> Result<Option<T>, Refusal> {
+        let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else { return Ok(None) };
+        serde_json::from_str(raw.get()).map(Some).map_err(|_| self.wrong(name, must_be))
+    }
+
+    pub(super) fn wrong(&self, name: &str, must_be: &str) -> Refusal {
+        Refusal::invalid(format!("`{}{name}` must be {must_be}", self.at))
+    }
+
+    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<String>, Refusal> {
+        self.take(name, "a string")
+    }
+
+    pub(super) fn flag(&mut self, name: &'static str) -> Result<Option<bool>, Refusal> {
+        self.take(name, "true or false")
+    }
+
+    pub(super) fn whole<T: DeserializeOwned>(&mut self, name: &'static str) -> Result<Option<T>, Refusal> {
+        self.take(name, "a whole number in its range")
+    }
+
+    pub(super) fn number(&mut self, name: &'static str) -> Result<Option<f64>, Refusal> {
+        self.take(name, "a number of seconds")
+    }
+
+    /// A span of 0 s to 100 years.
+    pub(super) fn span(&mut self, name: &'static str) -> Result<Option<Duration>, Refusal> {
+        let Some(seconds) = self.number(name)? else { return Ok(None) };
+        let span = Millis::from_seconds(seconds);
+        Ok(Some(span.map_err(|_| self.wrong(name, "0 to 3153600000 seconds (100 years)"))?.to_duration()))
+    }
+
+    pub(super) fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, Refusal> {
+        self.take(name, "a list of strings")
+    }
+
+    pub(super) fn numbers(&mut self, name: &'static str) -> Result<Option<Vec<f64>>, Refusal> {
+        self.take(name, "a list of numbers of seconds")
+    }
+
+    pub(super) fn headers(&mut self, name: &'static str) -> Result<Option<BTreeMap<String, String>>, Refusal> {
+        self.take(name, "an object whose values are strings")
+    }
+
+    /// A list of values as they were written.
+    pub(super) fn list(&mut self, name: &'static str) -> Result<Option<Vec<&'a RawValue>>, Refusal> {
+        let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else { return Ok(None) };
+        serde_json::from_str(raw.get()).map(Some).map_err(|_| self.wrong(name, "a list"))
+    }
+
+    /// An object in a field.
+    pub(super) fn object(&mut self, name: &'static str) -> Result<Option<Self>, Refusal> {
+        let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else { return Ok(None) };
+        Self::read(format!("{}{name}.", self.at), raw.get().as_bytes()).map(Some)
+    }
+
+    /// Has it this field, and does nobody know yet what for?
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(known, _)| known == name)
+    }
+
+    /// Refuses what nobody has taken.
+    pub(super) fn end(self) -> Result<(), Refusal> {
+        let Some((name, _)) = self.fields.first() else { return Ok(()) };
+        let known = self.known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let known = if known.is_empty() { "nothing may be given".to_owned() } else { format!("{known} may be given") };
+        Err(Refusal::invalid(format!("`{}{}` is not known here: {known}", self.at, shown(name))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error<T>(read: Result<T, Refusal>) -> String {
+        read.err().unwrap().message().to_owned()
+    }
+
+    #[test]
+    fn values_are_taken_as_they_were_written() {
+        let body = br#" {"data" : {"price": 1.0, "id":9007199254740993} , "name":"a\u00e9", "n": null, "s": 1.5} "#;
+        let mut object = Object::of_body(body).unwrap();
+        assert_eq!(object.raw("data").unwrap().get(), r#"{"price": 1.0, "id":9007199254740993}"#);
+        assert_eq!(object.text("name").unwrap().as_deref(), Some("aé"));
+        assert_eq!((object.text("n").unwrap(), object.text("gone").unwrap()), (None, None));
+        assert_eq!(object.span("s").unwrap(), Some(Duration::from_millis(1500)));
+        object.end().unwrap();
+        Object::of_body(b"").unwrap().end().unwrap();
+    }
+
+    #[test]
+    fn deep_values_are_only_kept() {
+        let deep = format!(r#"{{"data":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+        let mut object = Object::of_body(deep.as_bytes()).unwrap();
+        assert_eq!(object.raw("data").unwrap().get().len(), 200_000);
+        let mut object = Object::of_body(deep.as_bytes()).unwrap();
+        assert!(object.headers("data").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_never_shown() {
+        for (body, says) in [
+            (&b"secret"[..], "the body is not JSON (line 1, column 1)"),
+            (b"\"secret\"", "the body must be a JSON object"),
+            (b"[]", "the body must be a JSON object"),
+            (b"{\"a\":1} secret", "the body is not JSON (line 1, column 9)"),
+            (b"{\"a\":NaN}", "the body is not JSON (line 1, column 6)"),
+            (b"{\"a\":1,\"\\u0061\":2}", "`a` is there twice"),
+            (b"{\"a\":\"\xff\"}", "the body is not JSON (line 1, column 7)"),
+        ] {
+            assert_eq!(error(Object::of_body(body)), says);
+        }
+        let read = |body: &'static str| Object::of_body(body.as_bytes()).unwrap();
+        assert_eq!(error(read(r#"{"name":7}"#).text("name")), "`name` must be a string");
+        assert_eq!(error(read(r#"{"n":1.0}"#).whole::<u64>("n")), "`n` must be a whole number in its range");
+        assert_eq!(error(read(r#"{"n":300}"#).whole::<u8>("n")), "`n` must be a whole number in its range");
+        assert_eq!(error(read(r#"{"s":-1}"#).span("s")), "`s` must be 0 to 3153600000 seconds (100 years)");
+        assert_eq!(error(read(r#"{"s":"1"}"#).span("s")), "`s` must be a number of seconds");
+        let mut object = read(r#"{"x":{"secrets":1}}"#);
+        assert_eq!(
+            error(object.object("x").unwrap().unwrap().end()),
+            "`x.secrets` is not known here: nothing may be given"
+        );
+        let mut object = read(r#"{"a":1,"b\n":2}"#);
+        object.raw("a");
+        object.raw("c");
+        assert_eq!(error(object.end()), "`b\\n` is not known here: `a`, `c` may be given");
+    }
+}
