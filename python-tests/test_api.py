@@ -112,7 +112,7 @@ def test_waiting_jobs_are_rescheduled_and_cancelled_by_id_and_by_key(api: Api, o
 
 def test_the_options_of_a_push_are_those_of_python(api: Api, orders: duly.Queue) -> None:
     options: dict[str, Any] = {"name": "close", "id": "42", "key": "close:42", "priority": 2, "max_retries": 7}
-    more = {"timeout": 1.5, "result_ttl": 60, "headers": {"tenant": "acme"}, "delay": 1800}
+    more = {"timeout": 1.5, "expires": 3600, "result_ttl": 60, "headers": {"tenant": "acme"}, "delay": 1800}
     api.done("POST", "queues/orders/jobs", {"data": [1], **options, **more, "retry": {"exponential": {"base": 1}}})
     package = json.loads(orders.peek("delayed")[0].package)
     assert package["retry"] == {"exponential": {"base": 1, "cap": 3600, "jitter": True}}
@@ -122,7 +122,7 @@ def test_the_options_of_a_push_are_those_of_python(api: Api, orders: duly.Queue)
     orders.push([1], **options, **more, retry=retry)  # type: ignore[arg-type]
     theirs = api.done("GET", "queues/orders/jobs/42")
     assert json.loads(orders.peek("delayed")[0].package)["retry"] == package["retry"]
-    for moving in ("at", "pushed_at", "why"):
+    for moving in ("at", "pushed_at", "why", "expires"):
         assert ours.pop(moving)
         assert theirs.pop(moving)
     assert ours == theirs

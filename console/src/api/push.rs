@@ -87,6 +87,9 @@ fn new_job(mut object: Object<'_>) -> Result<NewJob, Refusal> {
     if let Some(timeout) = object.span("timeout")? {
         job = job.timeout(timeout);
     }
+    if let Some(expires) = object.span("expires")? {
+        job = job.expires(When::After(Millis::from_duration(expires)?));
+    }
     if let Some(ttl) = object.span("result_ttl")? {
         job = job.result_ttl(ttl);
     }
@@ -161,7 +164,7 @@ mod tests {
     fn a_job_has_the_options_of_every_language() {
         read(
             r#"{"data": {"order": 42}, "name": "close", "key": "close:42", "id": "42", "delay": 1.5, "priority": 0,
-            "max_retries": 3, "timeout": 30, "result_ttl": 60, "headers": {"tenant": "acme"}, "on_duplicate": "keep",
+            "max_retries": 3, "timeout": 30, "expires": 60, "result_ttl": 60, "headers": {"tenant": "acme"}, "on_duplicate": "keep",
             "durability": "none", "retry": {"exponential": {"base": 1, "cap": 60, "factor": 2.0, "jitter": false}}}"#,
         )
         .unwrap();
