@@ -11,12 +11,15 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from html import unescape
+from pathlib import Path
 from socketserver import ThreadingMixIn
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -295,6 +298,50 @@ def test_a_second_click_does_nothing_in_another_process_either(visit: Visit, cli
     assert queue.counts().ready == 1
     assert other.act("/schedule?queue=orders&name=tick", "schedule-run").endswith("is pushed.")
     assert queue.counts().ready == 2
+
+
+SHOP = """
+import logging, os, duly, duly.web
+
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+client = duly.Client(os.environ["URL"], prefix=os.environ["PREFIX"])
+app = duly.web.wsgi(client, can=lambda _action, _environ: True, user=lambda _environ: str(os.getpid()))
+"""
+
+
+def test_the_processes_of_a_web_server_do_it_once_together(
+    server: Server, prefix: str, client: duly.Client, tmp_path: Path
+) -> None:
+    queue = client.queue("orders")
+    queue.schedules.put("tick", duly.Schedule(duly.NewJob(), every=3600))
+    (tmp_path / "shop.py").write_text(SHOP)
+    log = tmp_path / "log"
+    with socket.create_server(("127.0.0.1", 0)) as listener, log.open("w") as lines:
+        command = ["-m", "gunicorn", "--preload", "--workers", "3", "--bind", f"fd://{listener.fileno()}", "shop:app"]
+        environment = {**os.environ, "URL": server.url, "PREFIX": prefix}
+        shop = subprocess.Popen(
+            [sys.executable, *command], cwd=tmp_path, env=environment, stderr=lines, pass_fds=[listener.fileno()]
+        )
+        web = Visitor(listener.getsockname()[1], "", mount="")
+        try:
+            page = "/schedule?queue=orders&name=tick"
+            rounds = 0
+
+            def processes() -> set[str]:
+                return set(re.findall(r"user (\d+) from .*: schedule-run .*: done", log.read_text()))
+
+            while len(processes()) < 2:
+                form = web.form(page, "schedule-run")
+                with ThreadPoolExecutor(8) as pool:
+                    sent = list(pool.map(lambda _, form=form: web.post(form.action, form.fields).status, range(8)))
+                assert sorted(sent) == [303] + [409] * 7
+                rounds += 1
+                assert queue.counts().ready == rounds
+                assert rounds < 200, "one process answers everything"
+        finally:
+            shop.terminate()
+            shop.wait()
+    assert log.read_text().count(": done") == rounds
 
 
 def test_what_did_nothing_may_be_sent_again(visit: Visit, client: duly.Client) -> None:

@@ -334,3 +334,37 @@ async fn what_another_program_left_under_its_key_is_named() {
     server.redis_cli(&["SET", "duly:{a}:lock_wake", "x"]);
     assert!(take(&server.client()).await.release().await.unwrap());
 }
+
+#[tokio::test]
+async fn a_claim_is_that_of_one_until_its_time_is_over_or_it_is_taken_back() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port()).await;
+    let (client, other) = (proxy.builder().build().unwrap(), server.client());
+    client.ping().await.unwrap();
+    assert_eq!(client.claim("no name", MINUTE).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // The call is sent again, and finds what it has done.
+    proxy.next_after(0, Fault::LoseReply);
+    let claim = client.claim("a", MINUTE).await.unwrap().expect("nobody had it");
+    proxy.happened().await;
+    assert!(other.claim("a", MINUTE).await.unwrap().is_none() && is_taken(&other).await);
+    claim.take_back().await;
+    // Nobody renews it, and nobody gives it up when it is dropped.
+    drop(other.claim("a", Duration::from_millis(500)).await.unwrap().expect("it was taken back"));
+    assert!(other.claim("a", MINUTE).await.unwrap().is_none());
+    support::eventually("its time is over", || async { !is_taken(&other).await }).await;
+}
+
+#[tokio::test]
+async fn who_gives_up_a_claim_before_its_answer_claims_nothing() {
+    let server = Server::start();
+    let proxy = Proxy::before(server.port()).await;
+    let client = proxy.builder().build().unwrap();
+    client.ping().await.unwrap();
+    proxy.next_after(0, Fault::HoldReply);
+    let asking = client.clone();
+    let asked = tokio::spawn(async move { asking.claim("a", MINUTE).await });
+    proxy.happened().await;
+    support::eventually("it is claimed", || async { is_taken(&server.client()).await }).await;
+    asked.abort();
+    support::eventually("it is taken back", || async { !is_taken(&server.client()).await }).await;
+}
