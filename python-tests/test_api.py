@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import select
 import socket
 import struct
 import subprocess
@@ -258,6 +260,11 @@ def test_a_worker_of_python_runs_what_the_api_pushed_and_the_api_gets_its_result
         result = api.done("GET", f"queues/orders/jobs/{pushed['id']}/result", wait=20)
     assert result == {"result": {"total": 6}}
     assert api.refused("GET", "queues/orders/jobs/none/result") == (404, "no_result")
+    api.done("POST", "queues/orders/jobs", {"id": "bad", "result_ttl": 60, "max_retries": 0})
+    api.settle(api.reserve()[0], "fail", error="no order")
+    answer = api.ask("GET", "queues/orders/jobs/bad/result", wait=5)
+    assert (answer.status, answer.kind) == (409, "job_failed")
+    assert "no order" in answer.message
 
 
 def test_the_api_runs_what_python_pushed_and_python_gets_its_result(api: Api, orders: duly.Queue) -> None:
@@ -325,7 +332,7 @@ def test_a_job_that_comes_as_its_waiter_goes_is_not_lost(start_api: StartApi, ow
     given_back = 0
     for n in range(100):
         connection = socket.create_connection(("127.0.0.1", api.port))
-        connection.sendall(raw("queues/orders/reserve", b'{"wait": 20, "lease": 2}'))
+        connection.sendall(raw("queues/orders/reserve", b'{"wait": 20, "lease": 0.5}'))
         until(lambda: waiters(own_server) > 0, "it does not wait")
         orders.push(n, id=str(n))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -338,6 +345,47 @@ def test_a_job_that_comes_as_its_waiter_goes_is_not_lost(start_api: StartApi, ow
         job.ack()
     assert empty(orders)
     assert given_back > 0
+
+
+def test_workers_that_go_away_at_any_moment_lose_no_job(start_api: StartApi, own_server: Server) -> None:
+    """Each of several workers goes away now and then: while it waits, while its answer comes, and with a job."""
+    apis = [start_api(own_server.url, "duly:") for _ in range(2)]
+    orders = duly.Client(own_server.url).queue("orders")
+    retry = duly.RetryPolicy.fixed(0)
+    is_over = threading.Event()
+
+    def work(number: int) -> None:
+        for turn in itertools.count():
+            if is_over.is_set():
+                return
+            # They keep nothing: one of them reserves the job, and the other one takes its ack.
+            api, other = apis[turn % 2], apis[1 - turn % 2]
+            if (turn + number) % 3 == 0:
+                with socket.create_connection(("127.0.0.1", api.port)) as connection:
+                    connection.sendall(raw("queues/orders/reserve", b'{"wait": 20, "lease": 1}'))
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    if turn % 2:
+                        select.select([connection], [], [], 0.1)
+                continue
+            for job in api.reserve(wait=0.5, lease=1):
+                path = f"queues/orders/jobs/{job['id']}/ack"
+                # On a slow machine its lease may have ended.
+                assert other.ask("POST", path, {"token": job["token"]}).status in (200, 409)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for worker in workers:
+        worker.start()
+    try:
+        for n in range(300):
+            orders.push(n, max_retries=1000, retry=retry)
+        until(lambda: empty(orders), "jobs are left")
+    finally:
+        is_over.set()
+        for worker in workers:
+            worker.join(30)
+    totals = orders.counts().totals
+    assert (totals["pushed"], totals["acked"], totals.get("failed", 0)) == (300, 300, 0)
+    assert orders.audit().findings == []
 
 
 def test_waits_end_with_the_command(api: Api, orders: duly.Queue, server: Server) -> None:
@@ -654,7 +702,9 @@ def test_slow_clients_are_cut_off(api: Api) -> None:
         socket.create_connection(("127.0.0.1", api.port)) as silent,
         socket.create_connection(("127.0.0.1", api.port)) as slow,
         socket.create_connection(("127.0.0.1", api.port)) as second,
+        socket.create_connection(("127.0.0.1", api.port)) as half,
     ):
+        half.sendall(raw("queues/orders/jobs", b'{"data": 1}')[:-1])
         request = raw("queues/orders/reserve", b"")
         second.sendall(request)
         assert b"200 OK" in second.recv(1000)
@@ -664,6 +714,7 @@ def test_slow_clients_are_cut_off(api: Api) -> None:
         assert 3 < lasts(silent) < 15
         assert lasts(slow) < 5
         assert lasts(second) < 5
+        assert b"HTTP/1.1 408 " in half.recv(1000)
 
 
 def test_requests_on_one_connection_are_answered_in_their_order(api: Api, orders: duly.Queue) -> None:

@@ -118,7 +118,7 @@ impl Api {
     }
 
     /// Answers one request. Whoever goes away before the end leaves nothing reserved.
-    pub(crate) async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> hyper::Response<Sent> {
+    pub(crate) async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Sent {
         let (head, body) = request.into_parts();
         let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
         // The connection of whoever has no token is kept for nobody.

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use hyper::body::Incoming;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1::Connection;
 use hyper::service::HttpService;
 use hyper_util::rt::TokioIo;
@@ -15,7 +16,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Api, Sent};
+use super::Api;
 
 /// For how long a connection is kept without a request, its last answer taken or not.
 pub(crate) const LONGEST_REST: Duration = Duration::from_secs(75);
@@ -94,7 +95,7 @@ impl Pace {
 /// Serves a connection until its end, until it is too slow, or until the command ends: what is being answered then is answered.
 pub(crate) async fn keep<S>(serving: Connection<TokioIo<Paced>, S>, pace: &Pace, api: &Api)
 where
-    S: HttpService<Incoming, ResBody = Sent>,
+    S: HttpService<Incoming, ResBody = Full<Bytes>>,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let mut serving = std::pin::pin!(serving);

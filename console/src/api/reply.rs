@@ -1,14 +1,11 @@
 //! What is answered: a status and JSON, or why not.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use duly::{Error, ErrorKind, Job};
-use http_body_util::{Either, Full};
+use duly::{Error, ErrorKind};
+use http_body_util::Full;
 use hyper::StatusCode;
-use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::body::Bytes;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
     X_CONTENT_TYPE_OPTIONS,
@@ -21,18 +18,18 @@ use super::tokens::{Closed, Role};
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What a connection sends: a page, or an answer of the API.
-pub(crate) type Sent = Either<Full<Bytes>, Text>;
+pub(crate) type Sent = hyper::Response<Full<Bytes>>;
 
 /// An answer.
 pub(super) struct Reply {
     status: StatusCode,
     headers: Vec<(HeaderName, String)>,
-    text: Text,
+    text: Bytes,
 }
 
 impl Reply {
     pub(super) fn json(status: StatusCode, text: impl Into<Bytes>) -> Self {
-        Self { status, headers: Vec::new(), text: Text { text: text.into(), jobs: Vec::new() } }
+        Self { status, headers: Vec::new(), text: text.into() }
     }
 
     /// Errors: `Internal`, as what duly writes can be written.
@@ -46,20 +43,14 @@ impl Reply {
         Self::of(StatusCode::OK, value)
     }
 
-    /// With these reserved jobs, which are given back if nobody takes the answer.
-    pub(super) fn with_jobs(mut self, jobs: Vec<Job>) -> Self {
-        self.text.jobs = jobs;
-        self
-    }
-
     /// The last one of its connection.
     pub(super) fn closing(mut self) -> Self {
         self.headers.push((CONNECTION, "close".to_owned()));
         self
     }
 
-    pub(super) fn into_response(self) -> hyper::Response<Sent> {
-        let mut response = hyper::Response::new(Either::Right(self.text));
+    pub(super) fn into_response(self) -> Sent {
+        let mut response = hyper::Response::new(Full::new(self.text));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);
@@ -71,44 +62,6 @@ impl Reply {
             }
         }
         response
-    }
-}
-
-/// The text of an answer. One that is dropped before it is sent gives its jobs back, as if they had not been reserved.
-pub(crate) struct Text {
-    text: Bytes,
-    jobs: Vec<Job>,
-}
-
-impl Body for Text {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.jobs.clear();
-        let text = std::mem::take(&mut self.text);
-        Poll::Ready((!text.is_empty()).then(|| Ok(Frame::data(text))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.text.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.text.len() as u64)
-    }
-}
-
-impl Drop for Text {
-    fn drop(&mut self) {
-        let jobs = std::mem::take(&mut self.jobs);
-        if jobs.is_empty() {
-            return;
-        }
-        // If that fails, the end of their leases gives them back.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { _ = Job::give_back(&jobs).await });
-        }
     }
 }
 

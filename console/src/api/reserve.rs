@@ -39,8 +39,7 @@ impl Call<'_> {
             jobs = queue.reserve(&options) => jobs?,
         };
         let written = jobs.iter().map(Reserved::of).collect::<Result<_, _>>().map(|jobs| Jobs { jobs });
-        let reply = Reply::ok(&written?)?;
-        Ok(reply.with_jobs(jobs))
+        Reply::ok(&written?)
     }
 
     /// Errors: as many wait as may.

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Either, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
@@ -113,7 +113,7 @@ async fn connection(
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (site, under_way, pace) = (Arc::clone(&site), Arc::clone(&under_way), Arc::clone(&pace));
         let api = api.clone().filter(|_| api::is_for(request.uri().path()));
-        let answer: Answer<hyper::Response<Sent>> = if let Some(api) = api {
+        let answer: Answer<Sent> = if let Some(api) = api {
             pace.answers();
             Box::pin(async move {
                 let answer = api.answer(request, peer).await;
@@ -229,8 +229,8 @@ fn with_form<T>(request: hyper::Request<T>, peer: SocketAddr, form: Fields) -> R
     Request { method: head.method, path, query, headers: head.headers, form, peer: peer.to_string(), is_over_tls }
 }
 
-fn written(response: Response) -> hyper::Response<Sent> {
-    let mut written = hyper::Response::new(Either::Left(Full::new(response.body.into())));
+fn written(response: Response) -> Sent {
+    let mut written = hyper::Response::new(Full::new(response.body.into()));
     *written.status_mut() = response.status;
     *written.headers_mut() = response.headers;
     // Also where connections are kept for the API.
