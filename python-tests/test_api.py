@@ -536,7 +536,7 @@ def test_without_the_option_there_is_no_api(start_api: StartApi, server: Server,
     with closing(connection):
         connection.request("GET", "/api/v1/queues", headers={"Authorization": f"Bearer {TOKENS['admin']}"})
         answer = connection.getresponse()
-        assert (answer.status, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
+        assert (answer.status, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")
     refused = subprocess.run(
         [sys.executable, "-m", "duly", "web", "--api-rate", "5/1s"], capture_output=True, text=True, check=False
     )
