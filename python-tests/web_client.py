@@ -178,6 +178,17 @@ def fill(client: duly.Client) -> None:
     orders.push({"text": HOSTILE}, id=HOSTILE, name=HOSTILE, key="a\u202eb")
     orders.schedules.put("nightly", duly.Schedule(duly.NewJob(name="report"), cron="0 3 * * *", tz="Europe/Berlin"))
     client.partitions("clicks", 4).push(1, id="click", key="k")
+    client.topic("prices").subscribe("shop")
+    client.topic("prices").publish(HOSTILE)
 
 
-PAGES = ("/", "/queue?queue=orders", "/failed", "/schedules", "/workers", "/search", "/search?q=later")
+PAGES = (
+    "/",
+    "/queue?queue=orders",
+    "/failed",
+    "/schedules",
+    "/workers",
+    "/topics",
+    "/search",
+    "/search?q=later",
+)

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use self::finding::Level::{Note, Ok as Fine, Problem, Warning};
 use self::finding::{Finding, Level};
+pub(crate) use self::server::bytes;
 use crate::show::{Shown, printable};
 use crate::target::Target;
 use crate::{DONE, FAILED, Output};

@@ -20,6 +20,7 @@
 //! | `signals.rs` | the signals that end a command |
 //! | `target.rs` | which server, which queue |
 //! | `top.rs` | `duly top`: all of it live, in the terminal |
+//! | `topics.rs` | `duly topics` |
 //! | `trace.rs` | `duly trace`, `history` |
 //! | `web.rs` | `duly web`: the page |
 //! | `when.rs` | spans and times on the command line |
@@ -45,6 +46,7 @@ mod show;
 mod signals;
 mod target;
 mod top;
+mod topics;
 mod trace;
 mod web;
 mod when;
@@ -108,6 +110,7 @@ enum Command {
     Workers(workers::Workers),
     Rates(rates::Rates),
     Schedules(schedules::Schedules),
+    Topics(topics::Topics),
     Top(top::Top),
     Metrics(metrics::Metrics),
     Doctor(doctor::Doctor),
@@ -364,6 +367,7 @@ impl Command {
             Self::Workers(command) => Box::pin(command.run(output)),
             Self::Rates(command) => Box::pin(command.run(output)),
             Self::Schedules(command) => Box::pin(command.run(output)),
+            Self::Topics(command) => Box::pin(command.run(output)),
             Self::Top(command) => Box::pin(command.run(output)),
             Self::Metrics(command) => Box::pin(command.run(output)),
             Self::Doctor(command) => Box::pin(command.run(output)),

@@ -6,7 +6,7 @@
 //! | `asked.rs` | the jobs that a question is about |
 //! | `delete.rs` | deletes a queue, after a question |
 //! | `door.rs` | who may come in |
-//! | `failed.rs`, `groups.rs`, `job.rs`, `matches.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `workers.rs` | a page each |
+//! | `failed.rs`, `groups.rs`, `job.rs`, `matches.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `topics.rs`, `workers.rs` | a page each |
 //! | `frame.rs` | the frame around each page |
 //! | `limits.rs` | the limits of a queue, and the form that changes them |
 //! | `mounted.rs` | the page in an application |
@@ -46,6 +46,7 @@ mod server;
 mod sessions;
 mod site;
 mod text;
+mod topics;
 mod view;
 mod words;
 mod workers;
@@ -82,7 +83,7 @@ const SHORTEST_PASSWORD: usize = 12;
 /// How long a page waits for the server of the queues.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Show queues, jobs, schedules and workers in a browser, and act on them
+/// Show queues, jobs, schedules, workers and topics in a browser, and act on them
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without a password it listens on this machine only, and prints an address that signs in one browser, once.

@@ -136,8 +136,8 @@ pub use schedule::{
     Fire, FireOutcome, Overlap, OwnSchedules, PutSchedule, Schedule, ScheduleView, Schedules, SyncReport,
 };
 pub use topic::{
-    Bounds, CutOff, DEFAULT_BOUNDS, MAX_PUBLISH, Member, Message, Published, PullOptions, SubscribeOptions,
-    Subscription, Topic, TopicInfo,
+    Bounds, CutOff, DEFAULT_BOUNDS, ListedTopic, MAX_PUBLISH, MAX_TOPICS, Member, Message, Published, PullOptions,
+    SubscribeOptions, Subscription, Topic, TopicInfo, TopicPage,
 };
 pub use value::data::{DEFAULT_MAX_DATA_BYTES, Data};
 pub use value::durability::Durability;

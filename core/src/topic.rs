@@ -5,11 +5,13 @@
 //! reads would keep messages for ever: the bounds of the topic end it, and its members hear of that.
 
 mod info;
+mod list;
 mod message;
 mod pull;
 mod pull_all;
 
 pub use info::{CutOff, Member, Subscription, TopicInfo};
+pub use list::{ListedTopic, MAX_TOPICS, TopicPage};
 pub use message::Message;
 pub use pull::PullOptions;
 
@@ -22,7 +24,8 @@ use crate::process::host;
 use crate::queue::{Client, Part};
 use crate::script::{
     self, Ack, Bound, CutOffReply, Declared, DeleteTopic, Digits, ExamineTopic, ForgetTopic, IsMember, Membership,
-    NoteTopic, PublishMessages, Subscribe, SubscribeReply, TopicKeys, TopicReply, Unsubscribe, UnsubscribeReply,
+    NoteTopic, PublishMessages, Subscribe, SubscribeReply, TopicKeys, TopicReply, Unregister, Unsubscribe,
+    UnsubscribeReply, use_of_queue,
 };
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
@@ -149,7 +152,7 @@ impl Client {
     /// Errors: `InvalidArgument`.
     pub fn topic(&self, name: &str) -> Result<Topic, Error> {
         name::check_topic(name).map_err(|error| error.during("topic").of_topic(name))?;
-        Ok(Topic { part: Part::beside_queues(self.clone(), name) })
+        Ok(Topic { part: Part::of_topic(self.clone(), name) })
     }
 
     /// The topics that this member has subscribed to, by name.
@@ -233,6 +236,7 @@ impl Topic {
                 let message = "one call publishes 4 MiB at most: make several";
                 return Err(Error::new(ErrorKind::TooLarge, message));
             }
+            self.part.note_use();
             let Bounds { age, messages, bytes } = DEFAULT_BOUNDS;
             let publish =
                 PublishMessages { default_age_ms: whole_ms(age), default_messages: messages, default_bytes: bytes };
@@ -256,6 +260,7 @@ impl Topic {
                 default_age_ms: whole_ms(DEFAULT_BOUNDS.age),
                 tag: host::random_id()?,
             };
+            self.part.note_use();
             // Before, so that no subscription is without an entry in the list, and behind, as a pull in between takes it away again.
             self.part.client.note_topic(member, self.name(), true).await?;
             let made = match self.part.run(subscribe.with([])).await? {
@@ -359,7 +364,18 @@ impl Topic {
     ///
     /// Errors: those of any call.
     pub async fn delete(&self) -> Result<(), Error> {
-        self.part.run(DeleteTopic {}.with([])).await.map_err(self.during("delete"))
+        let list = Part::list_of_topics(self.part.client.clone());
+        let held = self.part.hold_registration();
+        // Whoever uses the topic from now on lists it anew, and it stays on the list.
+        let used = list.command("delete", use_of_queue(&list.shared.keys, self.name())).await;
+        self.part.run(DeleteTopic {}.with([])).await.map_err(self.during("delete"))?;
+        drop(held);
+        // A name that stays on the list, as its user may not write there, is forgotten after a while.
+        if let Ok(used) = used {
+            let unregister = Unregister { name: self.name().to_owned(), used: script::said_of_queue(used) };
+            _ = list.run(unregister.with([]).during("delete")).await;
+        }
+        Ok(())
     }
 
     async fn examine(&self, operation: &'static str) -> Result<TopicReply, Error> {

@@ -436,7 +436,7 @@ fn cluster(facts: &Facts) -> Option<Finding> {
 }
 
 /// In the largest unit, such as `1.5 GiB`.
-pub(super) fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     let mut tenths = u128::from(count) * 10;
     for unit in ["B", "KiB", "MiB"] {
         if tenths < 10_240 {

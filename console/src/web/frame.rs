@@ -61,11 +61,13 @@ impl Frame<'_> {
             ("failed", words.failed_page),
             ("schedules", words.schedules),
             ("workers", words.workers),
+            ("topics", words.topics),
         ];
         let section = match self.request.path.as_str() {
             "/" | "/queue" | "/job" | "/jobs" => HOME,
             "/groups" => "failed",
             "/schedule" => "schedules",
+            "/topic" => "topics",
             path => path.trim_start_matches('/'),
         };
         html! {

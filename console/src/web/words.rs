@@ -265,6 +265,35 @@ words! {
     runs: "Runs", "正在执行";
     idle: "idle", "空闲";
 
+    topics: "Topics", "主题";
+    topic: "Topic", "主题";
+    no_topics: "No topic has been used yet", "还没有用过任何主题";
+    no_topics_more: "A topic is listed here with its first message or subscription.", "发布第一条消息或首次订阅后，主题就会出现在这里。";
+    no_topic: "There is no such topic", "主题不存在";
+    no_topic_more: "Nothing was published there, and nobody reads it.", "没有发布过消息，也没有订阅者。";
+    no_topic_name: "this is no name of a topic", "这不是主题的名称";
+    messages: "Messages", "消息数";
+    bytes: "Size", "大小";
+    oldest_message: "Oldest message (UTC)", "最早的消息 (UTC)";
+    published: "Published in all", "累计发布";
+    keeps_at_most: "Keeps at most", "最多保留";
+    topic_bounds: "{}, {} messages, {}", "{}，{} 条消息，{}";
+    subscriptions: "Subscriptions", "订阅";
+    subscription: "Subscription", "订阅";
+    no_subscriptions: "Nobody reads this topic: its messages stay for later subscriptions, within its bounds.", "没有订阅者：消息在上限之内保留，供以后的订阅读取。";
+    behind: "Behind by", "落后";
+    who_is_behind: "Who is the furthest", "落后最多的订阅";
+    read_until: "Has read up to", "已读至";
+    not_pulled: "Not pulled", "未拉取";
+    not_acked: "Pulled, not acked", "已拉取未确认";
+    members: "Members", "成员";
+    member: "Member", "成员";
+    silent_for: "Silent for", "未活动";
+    cut_off: "cut off", "已断开";
+    cut_off_more: "These have lost messages that they had not read, by the bounds of the topic, until one of their members subscribes again.", "这些订阅因主题的上限丢失了未读消息，直到其成员重新订阅。";
+    first_lost: "First lost", "丢失起始";
+    last_lost: "Last lost", "丢失末尾";
+
     results_for: "Results for “{}”", "“{}”的查找结果";
     nothing_found: "Nothing found", "没有找到";
     nothing_found_more: "No job has this id or key, in {} queues: it is done, was cancelled, or never was there.", "在 {} 个队列中没有任务使用此 ID 或键：已完成、已取消，或从未存在。";

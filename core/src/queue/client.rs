@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) ids: IdGenerator,
     pub(crate) session: Session,
     pub(crate) queues: Mutex<KnownQueues>,
+    /// The topics, in the same way.
+    pub(crate) topics: Mutex<KnownQueues>,
     /// Held by each call that puts a queue on the list of queues.
     pub(crate) registering: Arc<RwLock<()>>,
     pub(crate) pulls: HeldPulls,
@@ -139,6 +141,7 @@ impl Client {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                topics: Mutex::default(),
                 registering: Arc::default(),
                 pulls: HeldPulls::default(),
                 beside: OtherConnections::default(),

@@ -1,4 +1,4 @@
-//! The queues that a client was asked for lately: each is the same one every time, so that what it knows (the levels in use, and whether
+//! The queues, and the topics, that a client was asked for lately: each is the same one every time, so that what it knows (the levels in use, and whether
 //! there are limits; see `part.rs`) is not learnt anew, and calls of many callers travel together.
 
 use std::collections::HashMap;

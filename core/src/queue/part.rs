@@ -85,7 +85,16 @@ impl Part {
         Self { client, shared }
     }
 
-    /// Under whose name a lock is kept, or a topic. No queue is known by it: they may be many. They follow the server's clock also where
+    /// A topic. It follows the server's clock also where a test moves that of its queues.
+    pub(crate) fn of_topic(client: Client, name: &str) -> Self {
+        let levels = Levels::one(name::DEFAULT_PRIORITY);
+        let registration = Registration::of_topic();
+        let make = || PartShared::new(&client.shared.prefix, name.to_owned(), Clock::Server, levels, registration);
+        let shared = client.shared.topics.lock().unwrap_or_else(PoisonError::into_inner).get(name, make);
+        Self { client, shared }
+    }
+
+    /// Under whose name a lock is kept, or what a member of topics has. No queue is known by it: they may be many. They follow the server's clock also where
     /// a test moves that of its queues: locks are renewed while time stands still.
     pub(crate) fn beside_queues(client: Client, name: &str) -> Self {
         let levels = Levels::one(name::DEFAULT_PRIORITY);

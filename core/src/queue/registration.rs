@@ -1,4 +1,4 @@
-//! A queue is put on the list of queues when a client uses it first, and again every hour while it is used.
+//! A queue is put on the list of queues when a client uses it first, and again every hour while it is used; a topic on the list of topics.
 //!
 //! The call that does so is made beside another call, and nobody waits for it: a list that cannot be written stops no queue. One that had no
 //! effect is made again a few minutes later.
@@ -11,8 +11,10 @@ use crate::queue::client::Client;
 use crate::queue::part::{Part, PartShared};
 use crate::script::{Declared, Register};
 
-/// Under this name the list lies, where others have that of a queue.
-const LIST: &str = "queues";
+/// Under this name the list of queues lies, where others have that of a queue.
+const QUEUES: &str = "queues";
+/// That of topics.
+const TOPICS: &str = "topics";
 /// So often it is noted that a queue is in use.
 const EVERY_MS: u64 = 3_600_000;
 /// Ends the name of a partitioned queue on the list: one that is not partitioned may have the same name.
@@ -21,31 +23,38 @@ const PARTITIONED: char = '/';
 /// How a queue is put on the list, and when its client last did that.
 #[derive(Debug)]
 pub(crate) struct Registration {
-    /// How many partitions it has, as far as is known; 0 if it is not partitioned. `None`: it is no queue.
+    /// The name of the list.
+    list: &'static str,
+    /// How many partitions it has, as far as is known; 0 if it is not partitioned. `None`: it is on no list.
     partitions: Option<usize>,
     /// By this host's clock in ms; 0 for never.
     noted_at: AtomicU64,
 }
 
 impl Registration {
-    const fn new(partitions: Option<usize>) -> Self {
-        Self { partitions, noted_at: AtomicU64::new(0) }
+    const fn new(list: &'static str, partitions: Option<usize>) -> Self {
+        Self { list, partitions, noted_at: AtomicU64::new(0) }
     }
 
-    /// For what is no queue.
+    /// For what is neither a queue nor a topic.
     pub(crate) const fn none() -> Self {
-        Self::new(None)
+        Self::new(QUEUES, None)
+    }
+
+    /// For a topic.
+    pub(crate) const fn of_topic() -> Self {
+        Self::new(TOPICS, Some(0))
     }
 
     /// For one part of so many.
     pub(crate) fn of_part_of(partitions: u16) -> Self {
-        Self::new(Some(partitions.into()))
+        Self::new(QUEUES, Some(partitions.into()))
     }
 
     /// For the queue of this name, or the part of one: then there are at least so many as its number says.
     pub(crate) fn of(queue_or_part: &str) -> Self {
         let number = queue_or_part.split_once(PARTITIONED).and_then(|(_, number)| number.parse::<usize>().ok());
-        Self::new(Some(number.map_or(0, |number| number + 1)))
+        Self::new(QUEUES, Some(number.map_or(0, |number| number + 1)))
     }
 
     /// Is it time to note that the queue is used? If so, that is noted here.
@@ -76,13 +85,21 @@ pub(crate) fn unlisted_name(listed: &str) -> (&str, bool) {
 impl Part {
     /// What keeps the list of queues.
     pub(crate) fn list_of_queues(client: Client) -> Self {
-        Self::beside_queues(client, LIST)
+        Self::beside_queues(client, QUEUES)
     }
 
-    /// The queue is used: puts it on the list if this client has not done so in the last hour. Waits for nothing.
+    /// What keeps the list of topics.
+    pub(crate) fn list_of_topics(client: Client) -> Self {
+        Self::beside_queues(client, TOPICS)
+    }
+
+    /// The queue or topic is used: puts it on the list if this client has not done so in the last hour. Waits for nothing.
     #[cold]
-    pub(super) fn note_use(&self) {
-        let (Some(name), true) = (listed_name(&self.shared), self.shared.registration.is_due()) else { return };
+    pub(crate) fn note_use(&self) {
+        if !self.shared.registration.is_due() {
+            return;
+        }
+        let Some(name) = listed_name(&self.shared) else { return };
         let (client, shared) = (self.client.clone(), Arc::clone(&self.shared));
         let partitions = shared.registration.partitions.unwrap_or(0);
         // None while somebody waits for all of them to end.
@@ -90,18 +107,18 @@ impl Part {
         tokio::spawn(async move {
             let _registering = registering;
             let register = Register { name, partitions };
-            if Self::list_of_queues(client).run(register.with([])).await.is_err() {
+            if Self::beside_queues(client, shared.registration.list).run(register.with([])).await.is_err() {
                 shared.registration.forget();
             }
         });
     }
 
-    /// Waits until all queues are on the list that this client has used before.
+    /// Waits until all queues and topics are on their lists that this client has used before.
     pub(crate) async fn listed(client: &Client) {
         drop(client.shared.registering.write().await);
     }
 
-    /// The queue is being deleted: until this is dropped, its client does not list it again by the calls that do so. The next use does.
+    /// The queue or topic is being deleted: until this is dropped, its client does not list it again by the calls that do so. The next use does.
     pub(crate) fn hold_registration(&self) -> RegistrationHold<'_> {
         self.shared.registration.is_due();
         RegistrationHold(self)
@@ -132,6 +149,7 @@ mod tests {
         assert_eq!(listed("orders/3", Registration::of("orders/3")).as_deref(), Some("orders/"));
         assert_eq!(listed("orders/3", Registration::of_part_of(8)).as_deref(), Some("orders/"));
         assert_eq!(listed("stock", Registration::none()), None, "a lock is no queue");
+        assert_eq!(listed("logs", Registration::of_topic()).as_deref(), Some("logs"));
         assert_eq!(unlisted_name("orders"), ("orders", false));
         assert_eq!(unlisted_name("orders/"), ("orders", true));
     }

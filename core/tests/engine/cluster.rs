@@ -271,6 +271,8 @@ async fn a_member_pulls_from_topics_of_all_nodes_over_the_same_connections() {
         }
     }
     assert_eq!(client.topics_of("m").await.unwrap(), names);
+    let listed = client.topics(1000, None).await.unwrap().topics;
+    assert!(listed.iter().map(|topic| &topic.name).eq(&names), "{listed:?}");
     let options = PullOptions::new().max(25);
     let mut seen = Vec::new();
     for most in [25, 25, 10, 0] {

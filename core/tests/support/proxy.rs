@@ -209,11 +209,12 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) {
 }
 
 /// Is there a script call of a queue among these bytes? The introduction of a new connection evaluates a text of its own, and the call
-/// that puts a queue on the list of queues is made beside the queue's own, before or behind it.
+/// that puts a queue or topic on its list is made beside the queue's own, before or behind it.
 fn is_ours(bytes: &[u8]) -> bool {
     let is_script = |word: &&[u8]| matches!(*word, b"\nEVAL\r" | b"\nEVALS");
     let calls = bytes.windows(6).filter(is_script).count();
-    let of_the_list = bytes.windows(20).filter(|word| word == b"{queues}:queues_used").count();
+    let of_the_list =
+        bytes.windows(20).filter(|word| matches!(*word, b"{queues}:queues_used" | b"{topics}:queues_used")).count();
     calls > of_the_list && !bytes.windows(7).any(|word| word == b"SETNAME")
 }
 

@@ -262,6 +262,7 @@ impl ClientBuilder {
                 ids: IdGenerator::new(),
                 session: Session::new()?,
                 queues: Mutex::default(),
+                topics: Mutex::default(),
                 registering: Arc::default(),
                 pulls: HeldPulls::default(),
                 beside: OtherConnections::default(),
