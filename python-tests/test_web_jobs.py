@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import signal
 import socket
 import time
@@ -542,3 +543,32 @@ def test_an_action_that_does_not_end_is_cut_off_and_said(
     assert (status, time.monotonic() - began < 9) == (0, True)
     assert "purge queue=orders parts=0 state=ready: cut off, as the page ended" in err
     assert queue.audit().findings == []
+
+
+def test_a_job_has_its_commands_to_copy(
+    start_web: StartWeb, server: Server, prefix: str, web: Web, client: duly.Client
+) -> None:
+    hostile = "it's <script>alert(1)</script> $(x)"
+    queue = client.queue("orders")
+    queue.push(1, id=hostile, delay=60)
+    queue.push(1, id="a\u202eb", delay=60)
+    fail(queue, "broken")
+    client.partitions("clicks", 4).push(1, id="click", key="k")
+
+    def commands(of: Web, id_: str, **of_queue: str) -> list[list[str]]:
+        text = of.get("/job", **{"queue": "orders", "id": id_, **of_queue}).text
+        found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", text, re.DOTALL)
+        return [shlex.split(line) for line in unescape(found[1]).splitlines()] if found else []
+
+    named = ["orders", "--prefix", prefix]
+    looks = [["duly", verb, *named] for verb in ("find", "why", "trace")]
+    changes = [["duly", "reschedule", *named, "--now"], ["duly", "cancel", *named]]
+    assert commands(web, hostile) == [[*command, hostile] for command in looks + changes]
+    assert ["duly", "requeue", *named, "broken"] in commands(web, "broken")
+    click = commands(web, "click", queue="clicks", parts="4")
+    assert click[0] == ["duly", "find", "clicks", "--partitions", "4", "--prefix", prefix, "click"]
+    # What a page cannot give to a clipboard as it is.
+    assert commands(web, "a\u202eb") == []
+    reader = start_web(server.url, prefix, "--read-only")
+    reader.enter()
+    assert commands(reader, hostile) == [[*command, hostile] for command in looks]

@@ -189,6 +189,7 @@ PAGES = (
     "/schedules",
     "/workers",
     "/topics",
+    "/server",
     "/search",
     "/search?q=later",
 )

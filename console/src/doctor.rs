@@ -13,11 +13,12 @@ mod server;
 use std::time::Duration;
 
 use clap::Args;
-use duly::{Client, Error, ErrorKind};
+use duly::{Client, Error, ErrorKind, ServerView};
 use serde_json::json;
+use tokio::time::timeout;
 
 use self::finding::Level::{Note, Ok as Fine, Problem, Warning};
-use self::finding::{Finding, Level};
+pub(crate) use self::finding::{Finding, Level};
 pub(crate) use self::server::bytes;
 use crate::show::{Shown, printable};
 use crate::target::Target;
@@ -25,6 +26,12 @@ use crate::{DONE, FAILED, Output};
 
 /// A server that does not answer is reported after this long.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// What makes a job late, unless it is said.
+const LATE: Duration = Duration::from_secs(60);
+/// How many queues are checked for the page, and for how long.
+const MOST_QUEUES: usize = 500;
+const LOOK: Duration = Duration::from_secs(8);
 
 const ACL_PAGE: &str = "see docs/keys-and-scripts.md, EVALSHA, for a user (ACL) that may do all";
 
@@ -47,7 +54,10 @@ impl Doctor {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         // A server that evicts is one of the findings.
         let client = self.target.builder().deadline(DEADLINE).fail_fast(false).allow_eviction(true).build()?;
-        let findings = self.examine(&client).await;
+        let findings = match client.servers().await {
+            Ok(servers) => self.examine(&client, &servers).await,
+            Err(error) => vec![no_connection(&error)],
+        };
         let worst = findings.iter().map(|finding| finding.level).max().unwrap_or(Fine);
         if self.shown.json {
             output.json(&json!({"worst": worst, "findings": findings}))?;
@@ -57,22 +67,48 @@ impl Doctor {
         Ok(if worst >= Warning { FAILED } else { DONE })
     }
 
-    async fn examine(&self, client: &Client) -> Vec<Finding> {
-        let servers = match client.servers().await {
-            Ok(servers) => servers,
-            Err(error) => return vec![no_connection(&error)],
-        };
-        let mut findings = vec![Finding::ok("connection", "the server answers, and its user may run duly's scripts")];
-        for server in &servers {
-            let of_server = server::examine(server).await;
-            let is_one = servers.len() == 1;
-            findings.extend(of_server.into_iter().map(|one| if is_one { one } else { one.about(server.address()) }));
-        }
-        findings.extend(queues::examine(client, self).await);
+    async fn examine(&self, client: &Client, servers: &[ServerView]) -> Vec<Finding> {
+        let mut findings = vec![connected()];
+        findings.extend(of_servers(servers).await);
+        findings.extend(queues::examine(client, self.late, usize::MAX).await);
         // The last one, as it takes its time where writes are refused.
         findings.push(permissions(client).await);
         findings
     }
+}
+
+/// All checks, for the page: of many queues, or slow servers, those for which there is time.
+///
+/// Errors: the server cannot be asked.
+pub(crate) async fn findings(client: &Client) -> Result<Vec<Finding>, Error> {
+    let servers = client.servers().await?;
+    let mut findings = vec![connected()];
+    findings.extend(in_time("latency", of_servers(&servers)).await);
+    findings.extend(in_time("queues", queues::examine(client, LATE, MOST_QUEUES)).await);
+    findings.push(permissions(client).await);
+    Ok(findings)
+}
+
+/// What the checks came to, or that they took too long for a page.
+async fn in_time(check: &'static str, checks: impl Future<Output = Vec<Finding>>) -> Vec<Finding> {
+    timeout(LOOK, checks).await.unwrap_or_else(|_| {
+        let what = format!("these checks did not end within {} s", LOOK.as_secs());
+        vec![Finding::new(Warning, check, what, "run `duly doctor`, which takes its time")]
+    })
+}
+
+fn connected() -> Finding {
+    Finding::ok("connection", "the server answers, and its user may run duly's scripts")
+}
+
+async fn of_servers(servers: &[ServerView]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for server in servers {
+        let of_server = server::examine(server).await;
+        let is_one = servers.len() == 1;
+        findings.extend(of_server.into_iter().map(|one| if is_one { one } else { one.about(server.address()) }));
+    }
+    findings
 }
 
 async fn permissions(client: &Client) -> Finding {

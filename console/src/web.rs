@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `act.rs` | what can be done from the page, and the pages that ask first |
 //! | `asked.rs` | the jobs that a question is about |
+//! | `commands.rs` | what can be done with a job, as commands |
 //! | `delete.rs` | deletes a queue, after a question |
 //! | `door.rs` | who may come in |
 //! | `failed.rs`, `groups.rs`, `job.rs`, `matches.rs`, `overview.rs`, `queue.rs`, `schedules.rs`, `search.rs`, `topics.rs`, `workers.rs` | a page each |
 //! | `frame.rs` | the frame around each page |
+//! | `health.rs` | what `duly doctor` finds, as a page |
 //! | `limits.rs` | the limits of a queue, and the form that changes them |
 //! | `mounted.rs` | the page in an application |
 //! | `named.rs` | a queue as pages name it |
@@ -24,11 +26,13 @@
 
 mod act;
 mod asked;
+mod commands;
 mod delete;
 mod door;
 mod failed;
 mod frame;
 mod groups;
+mod health;
 mod job;
 mod limits;
 mod matches;
@@ -83,7 +87,7 @@ const SHORTEST_PASSWORD: usize = 12;
 /// How long a page waits for the server of the queues.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Show queues, jobs, schedules, workers and topics in a browser, and act on them
+/// Show queues, jobs, schedules, workers, topics and the server in a browser, and act on them
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Without a password it listens on this machine only, and prints an address that signs in one browser, once.

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Level {
+pub(crate) enum Level {
     Ok,
     /// Good to know, or it could not be checked.
     Note,
@@ -16,7 +16,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Note => "note",
@@ -28,29 +28,29 @@ impl Level {
 
 /// What a check came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Finding {
-    pub(super) level: Level,
+pub(crate) struct Finding {
+    pub(crate) level: Level,
     /// The name of the check.
-    pub(super) check: &'static str,
+    pub(crate) check: &'static str,
     /// Which server or queue, where there are several.
-    pub(super) about: Option<String>,
+    pub(crate) about: Option<String>,
     /// What is so, and what that means.
-    pub(super) what: String,
+    pub(crate) what: String,
     /// What to do; empty if nothing is.
     #[serde(rename = "do")]
-    pub(super) advice: String,
+    pub(crate) advice: String,
 }
 
 impl Finding {
-    pub(super) fn new(level: Level, check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn new(level: Level, check: &'static str, what: impl Into<String>, advice: impl Into<String>) -> Self {
         Self { level, check, about: None, what: what.into(), advice: advice.into() }
     }
 
-    pub(super) fn ok(check: &'static str, what: impl Into<String>) -> Self {
+    pub(crate) fn ok(check: &'static str, what: impl Into<String>) -> Self {
         Self::new(Level::Ok, check, what, "")
     }
 
-    pub(super) fn about(self, what: &str) -> Self {
+    pub(crate) fn about(self, what: &str) -> Self {
         Self { about: Some(what.to_owned()), ..self }
     }
 }

@@ -1,9 +1,10 @@
 //! The checks of queues: what waits, what failed, and who works.
 
+use std::time::Duration;
+
 use duly::{Client, Counts, Error, Millis, Queue};
 use futures_util::stream::{self, StreamExt};
 
-use super::Doctor;
 use super::finding::Finding;
 use super::finding::Level::{Note, Problem, Warning};
 use super::server::bytes;
@@ -33,9 +34,9 @@ impl Looked {
     }
 }
 
-/// Looks at all queues that were used.
-pub(super) async fn examine(client: &Client, doctor: &Doctor) -> Vec<Finding> {
-    let listed = match all(client).await {
+/// Looks at all queues that were used, or at the first `most` of them. `longest`: jobs are late if they wait for so long.
+pub(super) async fn examine(client: &Client, longest: Duration, most: usize) -> Vec<Finding> {
+    let mut listed = match all(client).await {
         Ok(listed) => listed,
         Err(error) => {
             let advice = "see that the user may run ZRANGEBYLEX and read the keys of the prefix";
@@ -47,6 +48,8 @@ pub(super) async fn examine(client: &Client, doctor: &Doctor) -> Vec<Finding> {
             )];
         }
     };
+    let unchecked = listed.len().saturating_sub(most);
+    listed.truncate(most);
     let count = listed.len();
     let looked =
         stream::iter(listed).map(async |info| (printable(&info.name), look(client, &info.name, info.partitions).await));
@@ -59,7 +62,7 @@ pub(super) async fn examine(client: &Client, doctor: &Doctor) -> Vec<Finding> {
         }
     }
     for queue in &queues {
-        let checks = [late(queue, doctor), failed(queue), paused(queue)];
+        let checks = [late(queue, longest), failed(queue), paused(queue)];
         findings.extend(checks.into_iter().flatten().map(|finding| finding.about(&queue.name)));
     }
     if findings.is_empty() {
@@ -67,6 +70,10 @@ pub(super) async fn examine(client: &Client, doctor: &Doctor) -> Vec<Finding> {
             .push(Finding::ok("queues", format!("no job is late, none has failed, none is paused; queues: {count}")));
     }
     findings.extend(largest(queues).await);
+    if unchecked > 0 {
+        let what = format!("only the first {most} by name were checked; others: {unchecked}");
+        findings.push(Finding::new(Note, "queues", what, "run `duly doctor`, which checks all"));
+    }
     findings
 }
 
@@ -81,9 +88,9 @@ fn unreadable(error: &Error) -> Finding {
     Finding::new(Problem, "queue", format!("it cannot be read: {error}"), advice)
 }
 
-fn late(looked: &Looked, doctor: &Doctor) -> Option<Finding> {
+fn late(looked: &Looked, longest: Duration) -> Option<Finding> {
     let Counts { oldest_ready_age, overdue, held, .. } = &looked.counts;
-    let longest = Millis::from_duration(doctor.late).ok()?;
+    let longest = Millis::from_duration(longest).ok()?;
     let late = (*oldest_ready_age).max(*overdue).filter(|late| *late >= longest)?;
     // That is what was asked for, unless a pause or a resume has failed on its way.
     if looked.counts.paused && !looked.is_paused_in_part() {

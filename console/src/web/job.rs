@@ -4,6 +4,7 @@ use duly::{Found, Happening, JobView, Millis, Queue, State, Trace};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
+use super::commands;
 use super::named::Named;
 use super::queue::{moment_of, state_name};
 use super::request::Response;
@@ -26,6 +27,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         p.hint { (words.queue) ": " a href=(named.link("queue", &[("state", job.state.as_str())])) { (named.name) } }
         section.why { h2 { (words.why) } p lang="en" { (shown(&found.why)) } }
         (actions(view, &named, job))
+        (commands::show(view, &named, job))
         @if let Some(why) = &job.undecodable { section.empty.warn { h2 { (words.undecodable) } p { (shown(why)) } } }
         (facts(view, &found))
         (text(view, words.error, &job.envelope.error))

@@ -20,7 +20,7 @@ use super::scrape::{self, Closed, Scrapes};
 use super::sessions::Sessions;
 use super::view::{Failure, Page, View, failed};
 use super::words::{Words, fill};
-use super::{failed as failed_page, groups, job, matches, overview, queue, schedules, search, topics, workers};
+use super::{failed as failed_page, groups, health, job, matches, overview, queue, schedules, search, topics, workers};
 use crate::show::escaped;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -262,6 +262,7 @@ impl Site {
             "/workers" => workers::show(&view).await,
             "/topics" => topics::show(&view).await,
             "/topic" => topics::show_one(&view).await,
+            "/server" => Box::pin(health::show(&view)).await,
             "/search" => search::show(&view).await,
             "/sign-in" if self.sessions.door().is_some() => return Response::see(HOME),
             "/package" => match job::package(&view).await {

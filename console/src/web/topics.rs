@@ -22,7 +22,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let body = html! {
         h1 { (words.topics) }
         @if infos.is_empty() { (empty(words.no_topics, words.no_topics_more)) } @else { (table(view, &page.topics, &infos)) }
-        (view.queue_pager("/topics", page.cursor.as_deref()))
+        (view.queue_pager("topics", page.cursor.as_deref()))
     };
     Ok(Page::new(words.topics, body))
 }
@@ -65,7 +65,7 @@ fn line(view: &View<'_>, listed: &ListedTopic, info: &Result<TopicInfo, Error>) 
     html! {
         tr {
             td.title {
-                a href=(link("/topic", &[("name", &listed.name)])) { (shown(&listed.name)) }
+                a href=(link("topic", &[("name", &listed.name)])) { (shown(&listed.name)) }
                 @if !info.cut_off.is_empty() { span.badge.bad { (words.cut_off) } }
             }
             td.number data-name=(words.messages) { (number(info.messages)) }

@@ -132,6 +132,7 @@ words! {
     run_now: "Run now", "立即执行";
     requeue: "Run again", "重新执行";
     requeue_all: "Run all again", "全部重新执行";
+    as_commands: "As commands", "对应的命令";
     reschedule: "Reschedule", "改期";
     reschedule_in: "In (such as 90s, 30m, 2h)", "多久以后（如 90s、30m、2h）";
     reschedule_at: "or at (UTC)", "或时间 (UTC)";
@@ -293,6 +294,20 @@ words! {
     cut_off_more: "These have lost messages that they had not read, by the bounds of the topic, until one of their members subscribes again.", "这些订阅因主题的上限丢失了未读消息，直到其成员重新订阅。";
     first_lost: "First lost", "丢失起始";
     last_lost: "Last lost", "丢失末尾";
+
+    server: "Server", "服务器";
+    findings: "{} problems, {} warnings, {} notes", "{} 个问题，{} 个警告，{} 条提示";
+    check: "Check", "检查项";
+    level: "Level", "级别";
+    about: "About", "对象";
+    found: "What is so", "情况";
+    to_do: "What to do", "处理办法";
+    level_ok: "ok", "正常";
+    level_note: "note", "提示";
+    level_warning: "warning", "警告";
+    level_problem: "problem", "问题";
+    not_live: "This was checked when the page was loaded.", "以上为加载页面时的检查结果。";
+    check_again: "Check again", "重新检查";
 
     results_for: "Results for “{}”", "“{}”的查找结果";
     nothing_found: "Nothing found", "没有找到";

@@ -1,0 +1,83 @@
+//! What can be done with a job, as commands to be copied into a terminal.
+
+use duly::{DEFAULT_PREFIX, JobView, State};
+use maud::{Markup, html};
+
+use super::named::Named;
+use super::view::View;
+use crate::show::is_invisible;
+
+/// Nothing for a job whose id cannot be copied from a page.
+pub(crate) fn show(view: &View<'_>, named: &Named, job: &JobView) -> Markup {
+    let id = &job.envelope.id;
+    if id.chars().any(|one| one.is_control() || is_invisible(one)) {
+        return html! {};
+    }
+    let commands = verbs(job.state, view.may_act).into_iter();
+    let lines: Vec<_> = commands.map(|(verb, more)| command(view.prefix, named, verb, id, more)).collect();
+    html! {
+        details { summary { (view.words.as_commands) } pre tabindex="0" { code { (lines.join("\n")) } } }
+    }
+}
+
+/// With what stands behind the id.
+fn verbs(state: State, may_act: bool) -> Vec<(&'static str, &'static str)> {
+    let mut verbs = vec![("find", ""), ("why", ""), ("trace", "")];
+    match state {
+        _ if !may_act => return verbs,
+        State::Delayed => verbs.push(("reschedule", "--now")),
+        State::Failed => verbs.push(("requeue", "")),
+        _ => {}
+    }
+    verbs.push(("cancel", ""));
+    verbs
+}
+
+fn command(prefix: &str, named: &Named, verb: &str, id: &str, more: &str) -> String {
+    let mut words = vec!["duly".to_owned(), verb.to_owned(), named.name.clone()];
+    if named.partitions > 0 {
+        words.push(format!("--partitions {}", named.partitions));
+    }
+    if prefix != DEFAULT_PREFIX {
+        words.push(format!("--prefix {prefix}"));
+    }
+    if !more.is_empty() {
+        words.push(more.to_owned());
+    }
+    // It is no option, whatever it begins with.
+    if id.starts_with('-') {
+        words.push("--".to_owned());
+    }
+    words.push(quoted(id));
+    words.join(" ")
+}
+
+/// As a shell reads it.
+fn quoted(text: &str) -> String {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.:/@%+".contains(one);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn a_shell_and_the_command_read_what_is_meant() {
+        let (plain, parts) = (Named::new("orders", 0), Named::new("clicks", 4));
+        assert_eq!(command("duly:", &plain, "find", "order-42", ""), "duly find orders order-42");
+        assert_eq!(command("duly:", &plain, "cancel", "a'b $(c)", ""), r"duly cancel orders 'a'\''b $(c)'");
+        let of_parts = command("shop:", &parts, "reschedule", "-x", "--now");
+        assert_eq!(of_parts, "duly reschedule clicks --partitions 4 --prefix shop: --now -- -x");
+        for state in [State::Delayed, State::Ready, State::Reserved, State::Failed] {
+            for (verb, more) in verbs(state, true) {
+                let command = command("shop:", &parts, verb, "-x", more);
+                let parsed = crate::Arguments::try_parse_from(command.split(' '));
+                assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+            }
+        }
+        assert!(verbs(State::Failed, false).iter().all(|(verb, _)| ["find", "why", "trace"].contains(verb)));
+    }
+}
