@@ -41,7 +41,7 @@ def test_every_page_is_there_and_hides_and_runs_nothing(web: Web, client: duly.C
         left += [link for link in Forms(answer.text).links if link.startswith("/")]
     kinds = {urlsplit(page).path for page in seen}
     expected = {"/", "/queue", "/job", "/package", "/failed", "/schedules", "/schedule", "/workers", "/search"}
-    assert kinds == expected | {"/jobs", "/groups", "/overview", "/topics", "/topic", "/server"}
+    assert kinds == expected | {"/jobs", "/groups", "/overview", "/topics", "/topic", "/server", "/actions"}
     assert len(seen) > 30
     text = web.get("/job", queue="orders", id=HOSTILE).text
     assert "&lt;script&gt;" in text

@@ -190,6 +190,7 @@ PAGES = (
     "/workers",
     "/topics",
     "/server",
+    "/actions",
     "/search",
     "/search?q=later",
 )

@@ -22,7 +22,12 @@ pub(crate) struct Audit {
 
 impl Audit {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let report = self.one.open(&output).await?.audit(AuditOptions::new().repair(self.repair)).await?;
+        let queue = self.one.open(&output).await?;
+        if self.repair {
+            output.acting.begin(self.one.action("audit --repair", &[]));
+        }
+        let report = queue.audit(AuditOptions::new().repair(self.repair)).await?;
+        output.acting.done_to(report.findings.iter().filter(|finding| finding.repaired).count() as u64);
         let left = report.findings.iter().filter(|finding| !finding.repaired).count();
         let status = if left == 0 { DONE } else { FAILED };
         if self.shown.json {

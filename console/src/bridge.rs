@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use duly::{BridgeReport, Client, Durability, Error, ErrorKind, OldQueue, ScoreUnit, Stop};
 use tokio::sync::oneshot;
 
+use crate::actions::{Acting, Action};
 use crate::signals::Ends;
 use crate::target::{Target, all, given_for, partitions_of};
 use crate::{DONE, FAILED, INTERRUPTED, Output, invalid};
@@ -213,14 +214,16 @@ impl Bridge {
     }
 
     pub(crate) async fn run(&self, output: Output<'_>) -> Result<u8, Error> {
-        let Output { out, err, stop } = output;
+        let Output { out, err, stop, acting } = output;
         let mut progress = Progress { err, said_at: Instant::now(), said: None, moved: 0 };
         // Until the report is written: a signal does not cut it off.
         let mut ends;
         let report = match self.mode {
             Mode::DryRun => self.bridge(&stop).await?.count().await?,
             Mode::GiveBack => {
-                let given = self.bridge(&stop).await?.give_back().await?;
+                let bridge = self.bridge(&stop).await?;
+                acting.begin(self.action());
+                let given = bridge.give_back().await?;
                 _ = writeln!(out, "{given}");
                 return Ok(DONE);
             }
@@ -230,15 +233,38 @@ impl Bridge {
                     Mode::Follow => self.follow(&stop, &mut ends, &mut progress).await,
                     _ => self.drain(&stop, &mut ends, &mut progress).await,
                 };
+                self.note(&acting, progress.moved);
                 let Some(report) = ended.inspect_err(|_| progress.say_what_was_moved())? else {
                     progress.say_that_it_was_interrupted();
+                    // A second signal waits for nothing.
+                    if matches!(self.mode, Mode::Follow) {
+                        acting.cut_off();
+                    }
                     return Ok(INTERRUPTED);
                 };
+                self.note(&acting, report.moved());
                 report
             }
         };
         _ = writeln!(out, "{report}");
         Ok(if report.is_dry || report.is_complete() || matches!(self.mode, Mode::Follow) { DONE } else { FAILED })
+    }
+
+    /// What moves nothing is no action.
+    fn note(&self, acting: &Acting, moved: u64) {
+        if moved > 0 {
+            acting.begin(self.action());
+            acting.done_to(moved);
+        }
+    }
+
+    /// For the log of actions.
+    fn action(&self) -> Action {
+        let mode = self.mode.to_possible_value().map(|mode| format!("bridge {}", mode.get_name())).unwrap_or_default();
+        let (from, queues) = (self.from.word(), self.old.queues.join(","));
+        let back = if self.back { "1" } else { "" };
+        let to = self.old.to.as_deref().unwrap_or("");
+        self.target.action(&mode, &[("from", &from), ("queue", &queues), ("to", to), ("back", back)])
     }
 
     async fn bridge(&self, stop: &Stop) -> Result<duly::Bridge, Error> {

@@ -8,7 +8,7 @@ use crate::jobs::JobState;
 use crate::matches::{Act, Matches, act_on_all};
 use crate::show::printable;
 use crate::target::{By, One, Which};
-use crate::when::When;
+use crate::when::{When, described};
 use crate::{DONE, FAILED, Output, USAGE, invalid};
 
 /// The filter, if there is one. Errors: `InvalidArgument` if jobs are named, too.
@@ -49,14 +49,18 @@ impl Cancel {
             if only.is_empty() {
                 return Err(invalid("say in which state: --only delayed, ready, reserved or failed"));
             }
-            let queue = self.one.open(&output).await?;
-            return act_on_all(Act::Cancel, &queue, &only, &filter, self.yes, &mut output).await;
+            let filter = (&self.matches, &filter);
+            return act_on_all(Act::Cancel, &self.one, &only, filter, self.yes, &mut output).await;
         }
         if self.ids.is_empty() && self.key.is_none() {
             return Err(invalid("say which jobs: their ids, --key, or --only with --name or another filter"));
         }
         let queue = self.one.open(&output).await?;
-        let mut status = DONE;
+        let names = only.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(" or ");
+        let key = self.key.as_deref().unwrap_or("");
+        let ids = self.ids.iter().map(|id| ("id", id.as_str())).chain([("key", key), ("state", &names)]);
+        output.acting.begin(self.one.action("cancel", &ids.collect::<Vec<_>>()));
+        let (mut status, mut done) = (DONE, 0);
         for (which, is_key) in self.ids.iter().map(|id| (id, false)).chain(self.key.iter().map(|key| (key, true))) {
             let cancelled = match (is_key, only.is_empty()) {
                 (false, true) => queue.cancel(which).await,
@@ -66,6 +70,7 @@ impl Cancel {
             };
             match cancelled {
                 Ok(Some(cancelled)) => {
+                    done += 1;
                     let was = cancelled.was.as_str();
                     output.line(&format!("{} is cancelled; it was {was}", printable(&cancelled.id)));
                 }
@@ -83,6 +88,7 @@ impl Cancel {
                 }
                 Err(error) => return Err(error),
             }
+            output.acting.done_to(done);
         }
         Ok(status)
     }
@@ -112,8 +118,8 @@ pub(crate) struct Requeue {
 impl Requeue {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         if let Some(filter) = by_filter(&self.matches, !self.ids.is_empty() || self.all)? {
-            let queue = self.one.open(&output).await?;
-            return act_on_all(Act::Requeue, &queue, &[State::Failed], &filter, self.yes, &mut output).await;
+            let filter = (&self.matches, &filter);
+            return act_on_all(Act::Requeue, &self.one, &[State::Failed], filter, self.yes, &mut output).await;
         }
         if self.ids.is_empty() && !self.all {
             return Err(invalid("say which jobs: their ids, --all, or --name or another filter"));
@@ -126,7 +132,9 @@ impl Requeue {
             if failed > 0 && !self.yes.agrees(&question, &mut output).await? {
                 return Ok(FAILED);
             }
+            output.acting.begin(self.one.action("requeue --all", &[]));
             let requeued = queue.requeue_extent(&asked).await?;
+            output.acting.done_to(requeued);
             output.line(&format!("{requeued} of {failed} failed jobs are ready again"));
             if failed > 0 {
                 say_what_is_left(&queue, State::Failed, &mut output).await;
@@ -138,11 +146,16 @@ impl Requeue {
             }
             return Ok(DONE);
         }
-        let mut status = DONE;
+        let ids: Vec<_> = self.ids.iter().map(|id| ("id", id.as_str())).collect();
+        output.acting.begin(self.one.action("requeue", &ids));
+        let (mut status, mut done) = (DONE, 0);
         for (id, outcome) in self.ids.iter().zip(queue.requeue(&self.ids).await?) {
             let id = printable(id);
             match outcome {
-                Requeued::Ready => output.line(&format!("{id} is ready again")),
+                Requeued::Ready => {
+                    done += 1;
+                    output.line(&format!("{id} is ready again"));
+                }
                 Requeued::Duplicate { id: other } => {
                     status = FAILED;
                     let other = printable(&other);
@@ -154,6 +167,7 @@ impl Requeue {
                 }
             }
         }
+        output.acting.done_to(done);
         Ok(status)
     }
 }
@@ -179,13 +193,15 @@ impl Reschedule {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let when = self.when.moment()?.ok_or_else(|| invalid("say when: --delay SPAN, --at TIME or --now"))?;
         if let Some(filter) = by_filter(&self.matches, self.which.is_given())? {
-            let queue = self.one.open(&output).await?;
             // A time is none of a ready job: it is due.
             let states = if self.matches.has_times() { &[State::Delayed][..] } else { &[State::Delayed, State::Ready] };
-            return act_on_all(Act::Reschedule(when), &queue, states, &filter, self.yes, &mut output).await;
+            let filter = (&self.matches, &filter);
+            return act_on_all(Act::Reschedule(when), &self.one, states, filter, self.yes, &mut output).await;
         }
-        let queue = self.one.open(&output).await?;
-        let id = match self.which.by()? {
+        let (queue, by) = (self.one.open(&output).await?, self.which.by()?);
+        let due = described(when);
+        output.acting.begin(self.one.action("reschedule", &[&self.which.fields()[..], &[("due", &*due)]].concat()));
+        let id = match by {
             By::Id(id) => queue.reschedule(id, when).await?,
             By::Key(key) => queue.reschedule_key(key, when).await?,
         };
@@ -210,10 +226,11 @@ pub(crate) struct Purge {
 
 impl Purge {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let queue = self.one.open(&output).await?;
         if let Some(filter) = self.matches.filter()? {
-            return act_on_all(Act::Cancel, &queue, &[self.state.into()], &filter, self.yes, &mut output).await;
+            let filter = (&self.matches, &filter);
+            return act_on_all(Act::Cancel, &self.one, &[self.state.into()], filter, self.yes, &mut output).await;
         }
+        let queue = self.one.open(&output).await?;
         let (state, name) = (State::from(self.state), &self.one.queue);
         let asked = queue.extent(state).await?;
         let count = asked.jobs();
@@ -221,7 +238,9 @@ impl Purge {
         if count > 0 && !self.yes.agrees(&question, &mut output).await? {
             return Ok(FAILED);
         }
+        output.acting.begin(self.one.action("purge", &[("state", state.as_str())]));
         let removed = queue.purge_extent(&asked).await?;
+        output.acting.done_to(removed);
         output.line(&format!("{removed} {} jobs of {name} are removed", state.as_str()));
         if count > 0 {
             say_what_is_left(&queue, state, &mut output).await;
@@ -259,6 +278,7 @@ pub(crate) struct SetPaused {
 impl SetPaused {
     pub(crate) async fn run(&self, is_paused: bool, mut output: Output<'_>) -> Result<u8, Error> {
         let (queue, name) = (self.one.open(&output).await?, &self.one.queue);
+        output.acting.begin(self.one.action(if is_paused { "pause" } else { "resume" }, &[]));
         if is_paused {
             queue.pause().await?;
             output.line(&format!("{name} is paused"));

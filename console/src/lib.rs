@@ -2,6 +2,7 @@
 //!
 //! | file | duty |
 //! |---|---|
+//! | `actions.rs` | `duly actions`, and how a command gets into that log |
 //! | `api.rs` | `duly web --api`: the verbs of queues as JSON over HTTP |
 //! | `audit.rs` | `duly audit`: is anything broken? |
 //! | `bench.rs` | `duly bench`: how quick is the server? |
@@ -26,6 +27,7 @@
 //! | `when.rs` | spans and times on the command line |
 //! | `workers.rs` | `duly workers` |
 
+mod actions;
 mod api;
 mod audit;
 mod bench;
@@ -65,6 +67,7 @@ use clap::{Parser, Subcommand};
 use duly::{Error, ErrorKind, Stop};
 use tokio::time::timeout;
 
+use self::actions::Acting;
 use self::signals::{End, Ends};
 
 /// All went well.
@@ -115,6 +118,7 @@ enum Command {
     Metrics(metrics::Metrics),
     Doctor(doctor::Doctor),
     Audit(audit::Audit),
+    Actions(actions::Actions),
     Delete(queues::Delete),
     Bench(bench::Bench),
     Bridge(Box<bridge::Bridge>),
@@ -153,6 +157,8 @@ struct Output<'a> {
     err: &'a mut dyn Write,
     /// Set when a signal ends the command.
     stop: Stop,
+    /// What it does, for the log of actions.
+    acting: Acting,
 }
 
 impl Output<'_> {
@@ -257,11 +263,16 @@ fn run_noting(
         }
     };
     let stop = Stop::default();
-    let output = Output { out, err: &mut *err, stop: stop.clone() };
+    let acting = Acting::default();
+    let output = Output { out, err: &mut *err, stop: stop.clone(), acting: acting.clone() };
     let running = arguments.command.run(output);
-    let (ended, end) = runtime.block_on(until_ended(running, &arguments.command, &stop));
+    let (ended, end) = runtime.block_on(until_ended(running, &arguments.command, &stop, &acting));
+    let noted = runtime.block_on(acting.end(ended.as_ref()));
     // What resolves a name cannot be ended, and is not waited for.
     runtime.shutdown_background();
+    if let Err(why) = noted {
+        _ = writeln!(err, "duly: {why}");
+    }
     let status = match (ended, end) {
         (Some(Ok(status)), _) => status,
         (Some(Err(error)), end) => {
@@ -288,6 +299,7 @@ async fn until_ended(
     mut running: Running<'_>,
     command: &Command,
     stop: &Stop,
+    acting: &Acting,
 ) -> (Option<Result<u8, Error>>, Option<End>) {
     if command.hears_of_signals() {
         return (Some(running.await), None);
@@ -311,6 +323,7 @@ async fn until_ended(
         return (Some(ended), Some(end));
     }
     stop.at_once();
+    acting.cut_off();
     (timeout(LONGEST_CALL, running).await.ok(), Some(end))
 }
 
@@ -372,6 +385,7 @@ impl Command {
             Self::Metrics(command) => Box::pin(command.run(output)),
             Self::Doctor(command) => Box::pin(command.run(output)),
             Self::Audit(command) => Box::pin(command.run(output)),
+            Self::Actions(command) => Box::pin(command.run(output)),
             Self::Delete(command) => Box::pin(command.run(output)),
             Self::Bench(command) => Box::pin(command.run(output)),
             Self::Bridge(command) => Box::pin(command.run(output)),

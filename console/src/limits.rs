@@ -47,6 +47,13 @@ pub(crate) enum Limit<T> {
 }
 
 impl<T: Copy> Limit<T> {
+    fn value(self) -> Option<T> {
+        match self {
+            Self::None => None,
+            Self::Is(limit) => Some(limit),
+        }
+    }
+
     pub(crate) fn set(change: Option<Self>, limit: &mut Option<T>) {
         match change {
             None => {}
@@ -115,6 +122,14 @@ impl Limits {
         let queue = self.one.open(&output).await?;
         let mut limits = queue.limits().await?;
         if self.concurrency.is_some() || self.rate.is_some() || self.max_length.is_some() {
+            let given = [
+                ("name", self.name.clone()),
+                ("concurrency", self.concurrency.map(|limit| or_none(limit.value()))),
+                ("rate", self.rate.map(|limit| rate_or_none(limit.value()))),
+                ("max_length", self.max_length.map(|limit| or_none(limit.value()))),
+            ];
+            let given = given.each_ref().map(|(name, value)| (*name, value.as_deref().unwrap_or("")));
+            output.acting.begin(self.one.action("limits", &given));
             Limit::set(self.max_length, &mut limits.max_length);
             change(&mut limits, self.name.as_deref(), self.concurrency, self.rate);
             queue.set_limits(&limits).await?;

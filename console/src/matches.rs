@@ -4,9 +4,11 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use clap::Args;
-use duly::{Error, Filter, Matching, Millis, Queue, State};
+use duly::{Error, Filter, Matching, Millis, State};
 
 use crate::confirm::Yes;
+use crate::target::One;
+use crate::when::described;
 use crate::{DONE, FAILED, Output, invalid};
 
 /// Which jobs: all that is given must hold.
@@ -45,6 +47,23 @@ pub(crate) struct Matches {
 impl Matches {
     pub(crate) fn has_times(&self) -> bool {
         self.since.is_some() || self.until.is_some()
+    }
+
+    /// As the log of actions has it.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let time = |at: &Option<jiff::Timestamp>| at.map(|at| at.to_string()).unwrap_or_default();
+        vec![
+            ("name", text(&self.name)),
+            ("unnamed", if self.unnamed { "1".to_owned() } else { String::new() }),
+            ("key_prefix", text(&self.key_prefix)),
+            ("error", text(&self.error)),
+            ("priority", self.priority.map(|priority| priority.to_string()).unwrap_or_default()),
+            ("older_than", self.older_than.map(|age| format!("{}s", age.as_secs_f64())).unwrap_or_default()),
+            ("since", time(&self.since)),
+            ("until", time(&self.until)),
+            ("group", text(&self.group)),
+        ]
     }
 
     /// Nothing if none is given.
@@ -99,6 +118,15 @@ impl Act {
         }
     }
 
+    /// As the log of actions has it.
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Requeue => "requeue",
+            Self::Cancel => "cancel",
+            Self::Reschedule(_) => "reschedule",
+        }
+    }
+
     /// The next ones; gives to how many it was done.
     async fn next(self, found: &mut Matching) -> Result<u64, Error> {
         match self {
@@ -112,12 +140,13 @@ impl Act {
 /// Looks for all jobs of these states that match, asks, and acts on them.
 pub(crate) async fn act_on_all(
     act: Act,
-    queue: &Queue,
+    one: &One,
     states: &[State],
-    filter: &Filter,
+    (matches, filter): (&Matches, &Filter),
     yes: Yes,
     output: &mut Output<'_>,
 ) -> Result<u8, Error> {
+    let queue = &one.open(output).await?;
     let states = in_their_order(states);
     let mut all = Vec::new();
     for state in &states {
@@ -144,6 +173,10 @@ pub(crate) async fn act_on_all(
     if !yes.agrees(&act.question(total, &names, queue.name()), output).await? {
         return Ok(FAILED);
     }
+    let fields = matches.fields();
+    let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let due = if let Act::Reschedule(when) = act { described(when) } else { String::new() };
+    output.acting.begin(one.action(act.verb(), &[&[("state", &*names)], &fields[..], &[("due", &*due)]].concat()));
     let mut done = 0;
     for found in &mut all {
         while !found.is_empty() {
@@ -155,6 +188,7 @@ pub(crate) async fn act_on_all(
                     return Err(error);
                 }
             };
+            output.acting.done_to(done);
             progress(&format!("{done} of {total} {}", act.done()), output);
         }
     }

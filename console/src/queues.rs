@@ -189,6 +189,7 @@ impl Delete {
         if !self.yes.agrees(&question, &mut output).await? {
             return Ok(FAILED);
         }
+        output.acting.begin(self.one.action("delete", &[("jobs", &self.jobs.to_string())]));
         queue.delete(self.jobs).await?;
         output.line(&format!("the queue {name} is removed"));
         Ok(DONE)

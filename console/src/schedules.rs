@@ -47,6 +47,19 @@ struct Act {
     remove: bool,
 }
 
+impl Act {
+    /// As the log of actions has it; nothing for a look.
+    fn verb(self) -> Option<&'static str> {
+        let verbs = [
+            (self.pause, "schedule-pause"),
+            (self.resume, "schedule-resume"),
+            (self.run_now, "schedule-run"),
+            (self.remove, "schedule-remove"),
+        ];
+        verbs.into_iter().find(|(is_given, _)| *is_given).map(|(_, verb)| verb)
+    }
+}
+
 impl Schedules {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let schedules = self.one.open(&output).await?.schedules();
@@ -71,6 +84,14 @@ impl Schedules {
             return Ok(DONE);
         };
         let shown = printable(name);
+        if let Some(verb) = self.act.verb() {
+            // One that is refused or not there is no less an action; a no is none.
+            let question = format!("Remove the schedule {shown}?");
+            if self.act.remove && !self.yes.agrees(&question, &mut output).await? {
+                return Ok(FAILED);
+            }
+            output.acting.begin(self.one.action(verb, &[("name", name)]));
+        }
         let (is_done, (done, words)) = if self.act.run_now {
             let id = schedules.run_now(name).await?;
             if self.shown.json {
@@ -84,9 +105,6 @@ impl Schedules {
         } else if self.act.resume {
             (schedules.resume(name).await?, ("resumed", "fires again"))
         } else if self.act.remove {
-            if !self.yes.agrees(&format!("Remove the schedule {shown}?"), &mut output).await? {
-                return Ok(FAILED);
-            }
             (schedules.remove(name).await?, ("removed", "is removed"))
         } else {
             let Some(view) = schedules.get(name).await? else { return Err(no_such(name)) };

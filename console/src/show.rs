@@ -150,7 +150,12 @@ mod tests {
     #[test]
     fn a_table_has_a_row_a_line() {
         let (mut out, mut err) = (Vec::new(), Vec::new());
-        let mut output = Output { out: &mut out, err: &mut err, stop: duly::Stop::default() };
+        let mut output = Output {
+            out: &mut out,
+            err: &mut err,
+            stop: duly::Stop::default(),
+            acting: crate::actions::Acting::default(),
+        };
         output.table(&["QUEUE", " READY"], vec![vec!["a".to_owned(), "10".to_owned()], vec!["bb".into(), "2".into()]]);
         output.table(&["NOTHING"], Vec::new());
         assert_eq!(String::from_utf8(out).unwrap(), "QUEUE  READY\na         10\nbb         2\n");

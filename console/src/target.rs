@@ -3,6 +3,7 @@
 use clap::Args;
 use duly::{Client, ClientBuilder, Error, ErrorKind, MAX_QUEUES, Queue, QueueInfo};
 
+use crate::actions::Action;
 use crate::{Output, invalid};
 
 /// Which server of duly.
@@ -25,6 +26,11 @@ impl Target {
 
     pub(crate) fn client(&self) -> Result<Client, Error> {
         self.builder().build()
+    }
+
+    /// What a command does there, for the log of actions.
+    pub(crate) fn action(&self, verb: &str, fields: &[(&str, &str)]) -> Action {
+        Action::new(self, verb, fields)
     }
 }
 
@@ -52,6 +58,12 @@ impl One {
             (Some(_), Err(error)) => return Err(error),
         };
         open(&client, &self.queue, partitions)
+    }
+
+    /// What a command does to it, for the log of actions.
+    pub(crate) fn action(&self, verb: &str, fields: &[(&str, &str)]) -> Action {
+        let parts = self.partitions.map(|parts| parts.to_string()).unwrap_or_default();
+        self.target.action(verb, &[&[("queue", &*self.queue), ("parts", &*parts)], fields].concat())
     }
 
     /// A client whose calls end when a signal ends the command.
@@ -91,6 +103,11 @@ pub(crate) enum By<'a> {
 }
 
 impl Which {
+    /// As the log of actions has it.
+    pub(crate) fn fields(&self) -> [(&str, &str); 2] {
+        [("id", self.id.as_deref().unwrap_or("")), ("key", self.key.as_deref().unwrap_or(""))]
+    }
+
     pub(crate) fn is_given(&self) -> bool {
         self.id.is_some() || self.key.is_some()
     }

@@ -117,6 +117,8 @@ impl History {
         if self.changes() {
             let jobs = self.jobs.or(kept.map(|kept| kept.jobs)).unwrap_or(DEFAULT_HISTORY_JOBS);
             let age = self.age.or(kept.map(|kept| kept.age)).unwrap_or(DEFAULT_HISTORY_AGE);
+            let kept_jobs = if self.off { "none".to_owned() } else { jobs.to_string() };
+            output.acting.begin(self.one.action("history", &[("jobs", &kept_jobs)]));
             queue.keep_history(if self.off { 0 } else { jobs }, age).await?;
             kept = queue.history().await?;
         }

@@ -2,6 +2,7 @@
 //!
 //! | file | duty |
 //! |---|---|
+//! | `actions.rs` | the log of actions, and how the page gets into it |
 //! | `act.rs` | what can be done from the page, and the pages that ask first |
 //! | `asked.rs` | the jobs that a question is about |
 //! | `commands.rs` | what can be done with a job, as commands |
@@ -25,6 +26,7 @@
 //! | `words.rs` | the words, in each language |
 
 mod act;
+mod actions;
 mod asked;
 mod commands;
 mod delete;

@@ -38,6 +38,15 @@ impl When {
     }
 }
 
+/// As the log of actions has it.
+pub(crate) fn described(when: duly::When) -> String {
+    match when {
+        duly::When::After(delay) => format!("in {}", crate::show::span(delay)),
+        duly::When::At(at) => crate::show::moment(at),
+        _ => "now".to_owned(),
+    }
+}
+
 /// A span such as `90s`, `30m`, `2h` or `1d`, or a number of seconds.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let wrong = || "a span is a number of seconds, or such as 90s, 30m, 2h or 1d".to_owned();

@@ -6,7 +6,7 @@ use redis::Value;
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
     Adopt, Beat, Clock, ContentsReply, Declared, Delete, DeleteReply, Digits, Extent, FromReply, Key, Levels,
-    MemoryRenewal, Numbering, QueueKeys, Register, Shape, Target, Unregister, Variant,
+    MemoryRenewal, NoteAction, Numbering, QueueKeys, Register, Shape, Target, Unregister, Variant,
 };
 
 const VARIANT: Variant = Variant { clock: Clock::Server, shape: Shape::Plain, extent: Extent::Usual };
@@ -53,6 +53,14 @@ impl Stage {
         let renewal = MemoryRenewal::Asked(Vec::new());
         let numbering = Numbering { client: "w", slot: 0, number: 1, renewal: &renewal, is_known: false };
         let request = Beat { worker: worker.to_owned(), life_ms: 0, info: "{}".to_owned() }.with([]);
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
+        self.server.run(&call).unwrap();
+    }
+
+    fn note_action(&mut self, number: u64, entry: &str) {
+        let renewal = MemoryRenewal::Asked(Vec::new());
+        let numbering = Numbering { client: "a", slot: 0, number, renewal: &renewal, is_known: false };
+        let request = NoteAction { most_actions: 2, entry: entry.to_owned() }.with([]);
         let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
         self.server.run(&call).unwrap();
     }
@@ -115,6 +123,18 @@ fn a_queue_that_is_used_again_stays_on_the_list_with_all_its_parts() {
     assert_eq!(stage.unregister("1 3"), Value::Int(0));
     assert_eq!(stage.unregister(&said), Value::Int(1));
     assert_eq!(stage.count("EXISTS", Key::Queues), 0);
+}
+
+#[test]
+fn the_log_of_actions_has_each_once_and_only_the_newest() {
+    let mut stage = Stage::new();
+    let log = stage.keys.spell(Key::Actions);
+    for (number, entry) in [(1, "one"), (1, "one"), (2, "two"), (3, "three"), (1, "one")] {
+        stage.note_action(number, entry);
+    }
+    let entries: Vec<String> = redis::from_redis_value(stage.server.command(&["LRANGE", &log, "0", "-1"])).unwrap();
+    let texts: Vec<_> = entries.iter().filter_map(|entry| entry.split_once('\n')).map(|(_, text)| text).collect();
+    assert_eq!(texts, ["two", "three"]);
 }
 
 /// One call removes a hundred dead ones.

@@ -117,12 +117,14 @@ pub use lock::{DEFAULT_LOCK_TTL, Lock, LockOptions, LockTaken};
 #[doc(hidden)]
 pub use operate::Extent;
 pub use operate::{
-    AuditOptions, AuditReport, Cancelled, Counts, DEFAULT_HISTORY_AGE, DEFAULT_HISTORY_JOBS, DEFAULT_RATES_WITHIN,
-    FailureGroup, FailureGroups, Filter, Finding, Found, Happening, HistoryBounds, Invariant, JobView, Limits,
-    MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LENGTH, MAX_LIMITED_NAMES, MAX_QUEUES, Matching, NameLimits, NameRates,
-    QueueInfo, QueuePage, RateWindow, Rates, Requeued, RunCounts, RunningJob, SearchPage, ServerView, Spread, Trace,
-    TraceEvent, TraceRun, WorkerInfo,
+    Action, AuditOptions, AuditReport, Cancelled, Counts, DEFAULT_HISTORY_AGE, DEFAULT_HISTORY_JOBS,
+    DEFAULT_RATES_WITHIN, FailureGroup, FailureGroups, Filter, Finding, Found, Happening, HistoryBounds, Invariant,
+    JobView, Limits, MAX_ACTIONS, MAX_CONCURRENCY, MAX_FAILURE_GROUPS, MAX_LENGTH, MAX_LIMITED_NAMES, MAX_QUEUES,
+    Matching, NameLimits, NameRates, QueueInfo, QueuePage, RateWindow, Rates, Requeued, RunCounts, RunningJob,
+    SearchPage, ServerView, Spread, Trace, TraceEvent, TraceRun, WorkerInfo,
 };
+#[doc(hidden)] // for the command
+pub use process::host::name as host_name;
 #[doc(hidden)]
 pub use process::runtime;
 #[doc(hidden)]

@@ -1,5 +1,6 @@
 //! The verbs of operators and producers for jobs that are in a queue.
 
+mod actions;
 mod audit;
 mod done;
 mod extent;
@@ -15,6 +16,7 @@ mod search;
 mod server;
 mod wait_result;
 
+pub use actions::{Action, MAX_ACTIONS};
 pub use audit::{AuditOptions, AuditReport, Finding, Invariant};
 pub use extent::Extent;
 pub use failure_groups::{FailureGroup, FailureGroups, MAX_FAILURE_GROUPS};

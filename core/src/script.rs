@@ -13,11 +13,12 @@
 //! | `request.rs`, `call.rs` | a script with what it is given, and the call that is sent |
 //! | `command.rs` | the plain commands beside the scripts |
 //! | `push.rs`, `reserve.rs`, `settle.rs`, `progress.rs` | the declarations for producers and workers |
-//! | `operate.rs`, `inspect.rs`, `audit.rs`, `queues.rs` | those for operators and onlookers |
+//! | `operate.rs`, `inspect.rs`, `audit.rs`, `queues.rs`, `actions.rs` | those for operators and onlookers |
 //! | `workers.rs`, `schedule.rs`, `lock.rs`, `topic.rs` | those about workers, schedules, locks and topics |
 //! | `bridge.rs`, `depart.rs` | those for bridges: jobs come over, and go back |
 //! | `heads.rs`, `lint.rs` | tests of all Lua files: their heads, their globals, what luacheck finds |
 
+mod actions;
 mod argument;
 mod audit;
 mod bridge;
@@ -68,6 +69,6 @@ pub(crate) use request::{Item, KeepTrying, Request};
 
 // Of the declarations, all that they do not keep for themselves: the scripts, what they take and what they reply.
 pub(crate) use {
-    audit::*, bridge::*, depart::*, inspect::*, lock::*, operate::*, progress::*, push::*, queues::*, reserve::*,
-    schedule::*, settle::*, topic::*, workers::*,
+    actions::*, audit::*, bridge::*, depart::*, inspect::*, lock::*, operate::*, progress::*, push::*, queues::*,
+    reserve::*, schedule::*, settle::*, topic::*, workers::*,
 };

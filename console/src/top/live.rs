@@ -13,6 +13,7 @@ use super::draw::draw;
 use super::reading::{Reading, read};
 use super::screen::{Screen, failed};
 use super::view::{Act, Change, Key, Notice, View};
+use crate::actions;
 use crate::show::printable;
 use crate::signals::Ends;
 use crate::target::open;
@@ -21,7 +22,8 @@ use crate::{DONE, INTERRUPTED};
 /// What the server has answered.
 enum News {
     Read(Result<Reading, Error>),
-    Changed(Change, Result<(), Error>),
+    /// And why that is not in the log of actions, if it is not.
+    Changed(Change, Result<(), Error>, Result<(), String>),
 }
 
 /// Shows queues and workers on the terminal `out` until it is ended. Gives the exit status.
@@ -79,7 +81,8 @@ async fn read_on(client: &Client, names: &[String], interval: Duration, now: &No
 async fn change_on(client: &Client, mut asked: UnboundedReceiver<Change>, now: &Notify, tell: &UnboundedSender<News>) {
     while let Some(change) = asked.recv().await {
         let changed = set_paused(client, &change).await;
-        _ = tell.send(News::Changed(change, changed));
+        let noted = note(client, &change, &changed).await;
+        _ = tell.send(News::Changed(change, changed, noted));
         now.notify_one();
     }
 }
@@ -89,16 +92,24 @@ async fn set_paused(client: &Client, change: &Change) -> Result<(), Error> {
     if change.is_pause { queue.pause().await } else { queue.resume().await }
 }
 
+async fn note(client: &Client, change: &Change, changed: &Result<(), Error>) -> Result<(), String> {
+    let (verb, parts) = (if change.is_pause { "pause" } else { "resume" }, change.partitions.to_string());
+    let what = actions::described(verb, &[("queue", &*change.name), ("parts", &parts)]);
+    let outcome = changed.as_ref().map_or_else(Error::to_string, |()| "done".to_owned());
+    actions::note(client, &actions::operator(), &what, &outcome).await
+}
+
 fn learn(view: &mut View, news: News) {
     let time = jiff::Timestamp::now().strftime("%H:%M:%S").to_string();
     match news {
         News::Read(Ok(reading)) => view.show(reading, time),
         News::Read(Err(error)) => view.is_away(error.to_string(), time),
-        News::Changed(change, Ok(())) => {
+        News::Changed(change, Ok(()), noted) => {
             let what = if change.is_pause { "is paused" } else { "hands out jobs again" };
-            view.notice = Some(Notice::Said(format!("the queue {} {what}", printable(&change.name))));
+            let unnoted = noted.err().map(|why| format!("; {}", printable(&why))).unwrap_or_default();
+            view.notice = Some(Notice::Said(format!("the queue {} {what}{unnoted}", printable(&change.name))));
         }
-        News::Changed(_, Err(error)) => view.notice = Some(Notice::Failed(printable(&error.to_string()))),
+        News::Changed(_, Err(error), _) => view.notice = Some(Notice::Failed(printable(&error.to_string()))),
     }
 }
 

@@ -66,6 +66,8 @@ pub(crate) struct Done {
     pub(crate) notice: String,
     /// The page that shows it.
     pub(crate) location: String,
+    /// To how many jobs, of what is done to many.
+    pub(crate) jobs: Option<u64>,
     /// How many jobs nothing was done to yet.
     left: usize,
     /// What has ended it before these.
@@ -74,7 +76,12 @@ pub(crate) struct Done {
 
 impl Done {
     pub(crate) fn new(notice: String, location: String) -> Self {
-        Self { notice, location, left: 0, error: None }
+        Self { notice, location, jobs: None, left: 0, error: None }
+    }
+
+    /// It was done to so many.
+    fn with_jobs(self, jobs: u64) -> Self {
+        Self { jobs: Some(jobs), ..self }
     }
 }
 
@@ -348,7 +355,7 @@ impl Subject<'_> {
             0 => fill(self.words.done_requeue_all, &[&number(requeued)]),
             _ => fill(self.words.done_requeue_some, &[&number(requeued), &number(left)]),
         };
-        Ok(Done::new(self.with_what_is_left(notice, failed.unwrap_or(0)), self.to_queue()))
+        Ok(Done::new(self.with_what_is_left(notice, failed.unwrap_or(0)), self.to_queue()).with_jobs(requeued))
     }
 
     /// How many jobs the question was about.
@@ -411,7 +418,8 @@ impl Subject<'_> {
             }
         }
         let error = error.as_ref().map(reason);
-        Ok(Done { notice, location: matching_page(self.form, &self.named, state), left, error })
+        let jobs = Some(done);
+        Ok(Done { notice, location: matching_page(self.form, &self.named, state), jobs, left, error })
     }
 
     async fn purge(self) -> Result<Done, Failure> {
@@ -424,7 +432,7 @@ impl Subject<'_> {
             0 => words.done_purge_none.to_owned(),
             _ => fill(words.done_purge, &[&number(removed)]),
         };
-        Ok(Done::new(self.with_what_is_left(notice, left), self.to_queue()))
+        Ok(Done::new(self.with_what_is_left(notice, left), self.to_queue()).with_jobs(removed))
     }
 
     async fn keep_history(self) -> Result<Done, Failure> {

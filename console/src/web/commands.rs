@@ -13,23 +13,24 @@ pub(crate) fn show(view: &View<'_>, named: &Named, job: &JobView) -> Markup {
     if id.chars().any(|one| one.is_control() || is_invisible(one)) {
         return html! {};
     }
-    let commands = verbs(job.state, view.may_act).into_iter();
-    let lines: Vec<_> = commands.map(|(verb, more)| command(view.prefix, named, verb, id, more)).collect();
+    let commands = verbs(job.state, |act| view.may(act)).into_iter();
+    let lines: Vec<_> = commands.map(|(verb, more)| command(view.client.prefix(), named, verb, id, more)).collect();
     html! {
         details { summary { (view.words.as_commands) } pre tabindex="0" { code { (lines.join("\n")) } } }
     }
 }
 
-/// With what stands behind the id.
-fn verbs(state: State, may_act: bool) -> Vec<(&'static str, &'static str)> {
+/// With what stands behind the id. What the page itself may not do is left out.
+fn verbs(state: State, may: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
     let mut verbs = vec![("find", ""), ("why", ""), ("trace", "")];
     match state {
-        _ if !may_act => return verbs,
-        State::Delayed => verbs.push(("reschedule", "--now")),
-        State::Failed => verbs.push(("requeue", "")),
+        State::Delayed if may("reschedule") => verbs.push(("reschedule", "--now")),
+        State::Failed if may("requeue") => verbs.push(("requeue", "")),
         _ => {}
     }
-    verbs.push(("cancel", ""));
+    if may("cancel") {
+        verbs.push(("cancel", ""));
+    }
     verbs
 }
 
@@ -39,7 +40,7 @@ fn command(prefix: &str, named: &Named, verb: &str, id: &str, more: &str) -> Str
         words.push(format!("--partitions {}", named.partitions));
     }
     if prefix != DEFAULT_PREFIX {
-        words.push(format!("--prefix {prefix}"));
+        words.push(format!("--prefix {}", quoted(prefix)));
     }
     if !more.is_empty() {
         words.push(more.to_owned());
@@ -72,12 +73,12 @@ mod tests {
         let of_parts = command("shop:", &parts, "reschedule", "-x", "--now");
         assert_eq!(of_parts, "duly reschedule clicks --partitions 4 --prefix shop: --now -- -x");
         for state in [State::Delayed, State::Ready, State::Reserved, State::Failed] {
-            for (verb, more) in verbs(state, true) {
+            for (verb, more) in verbs(state, |_| true) {
                 let command = command("shop:", &parts, verb, "-x", more);
                 let parsed = crate::Arguments::try_parse_from(command.split(' '));
                 assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
             }
         }
-        assert!(verbs(State::Failed, false).iter().all(|(verb, _)| ["find", "why", "trace"].contains(verb)));
+        assert!(verbs(State::Failed, |_| false).iter().all(|(verb, _)| ["find", "why", "trace"].contains(verb)));
     }
 }

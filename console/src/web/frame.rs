@@ -63,6 +63,7 @@ impl Frame<'_> {
             ("workers", words.workers),
             ("topics", words.topics),
             ("server", words.server),
+            ("actions", words.actions),
         ];
         let section = match self.request.path.as_str() {
             "/" | "/queue" | "/job" | "/jobs" => HOME,

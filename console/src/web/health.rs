@@ -19,7 +19,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         h1 { (words.server) }
         p.hint { (fill(words.findings, &[&counts[0], &counts[1], &counts[2]])) }
         (table(words, &findings))
-        p.hint { (words.not_live) " " a href=(link("/server", &[])) { (words.check_again) } }
+        p.hint { (words.not_live) " " a href=(link("server", &[])) { (words.check_again) } }
     };
     Ok(Page::new(words.server, body))
 }

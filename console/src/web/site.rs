@@ -20,7 +20,9 @@ use super::scrape::{self, Closed, Scrapes};
 use super::sessions::Sessions;
 use super::view::{Failure, Page, View, failed};
 use super::words::{Words, fill};
-use super::{failed as failed_page, groups, health, job, matches, overview, queue, schedules, search, topics, workers};
+use super::{
+    actions, failed as failed_page, groups, health, job, matches, overview, queue, schedules, search, topics, workers,
+};
 use crate::show::escaped;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -263,6 +265,7 @@ impl Site {
             "/topics" => topics::show(&view).await,
             "/topic" => topics::show_one(&view).await,
             "/server" => Box::pin(health::show(&view)).await,
+            "/actions" => actions::show(&view).await,
             "/search" => search::show(&view).await,
             "/sign-in" if self.sessions.door().is_some() => return Response::see(HOME),
             "/package" => match job::package(&view).await {
@@ -332,6 +335,10 @@ impl Site {
         let mut acting = Acting { site: self, request, session, once, what, outcome };
         let ended = act.run(&self.client, &self.sessions, &self.is_ending, words, &request.form).await;
         acting.outcome = act::outcome(&ended);
+        let who = self.who(request, Some(session));
+        if let Err(why) = Box::pin(actions::keep(&self.client, &who, &acting.what, &ended)).await {
+            acting.outcome = format!("{}; {why}", acting.outcome);
+        }
         if ended.as_ref().err().map(Doubt::of) == Some(Doubt::None) {
             self.sessions.take_back(request, once, claim).await;
         }
@@ -374,15 +381,24 @@ impl Site {
         }
     }
 
+    /// Who, and from where.
+    fn who(&self, request: &Request, session: Option<&Session>) -> String {
+        let (who, peer) = (session.map_or("none", |session| &session.name), request.peer());
+        match &self.sessions {
+            Sessions::Kept { .. } => format!("session {who} from {peer}"),
+            Sessions::Stateless { .. } => format!("user {} from {peer}", escaped(who.chars().take(128))),
+        }
+    }
+
     /// When, who, and what.
     fn note(&self, request: &Request, session: Option<&Session>, what: &str) {
-        let (who, peer) = (session.map_or("none", |session| &session.name), request.peer());
+        let who = self.who(request, session);
         (self.log)(match &self.sessions {
             Sessions::Kept { .. } => {
                 let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ");
-                format!("{now} session {who} from {peer}: {what}")
+                format!("{now} {who}: {what}")
             }
-            Sessions::Stateless { .. } => format!("user {} from {peer}: {what}", escaped(who.chars().take(128))),
+            Sessions::Stateless { .. } => format!("{who}: {what}"),
         });
     }
 

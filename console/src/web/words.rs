@@ -309,6 +309,11 @@ words! {
     not_live: "This was checked when the page was loaded.", "以上为加载页面时的检查结果。";
     check_again: "Check again", "重新检查";
 
+    actions: "Actions", "操作记录";
+    actions_more: "What was done by this page and by the command duly, the newest first. The server keeps the newest 1,000.", "通过此页面和 duly 命令执行的操作，最新的在前。服务器保留最新 1,000 条。";
+    no_actions: "Nothing was done", "没有操作记录";
+    no_actions_more: "Nothing was done yet, or not so much.", "尚无操作，或没有这么多。";
+
     results_for: "Results for “{}”", "“{}”的查找结果";
     nothing_found: "Nothing found", "没有找到";
     nothing_found_more: "No job has this id or key, in {} queues: it is done, was cancelled, or never was there.", "在 {} 个队列中没有任务使用此 ID 或键：已完成、已取消，或从未存在。";

@@ -12,7 +12,7 @@ pub(crate) fn now() -> Millis {
 }
 
 /// The name of this host; empty if the system gives none.
-pub(crate) fn name() -> String {
+pub fn name() -> String {
     let mut name = [0_u8; 256];
     // SAFETY: it writes at most as many bytes as the buffer has.
     let failed = unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) } != 0;

@@ -257,7 +257,8 @@ impl Part {
         let ready = Levels::ALL.iter().map(|level| (keys.spell_ready(level), Key::Ready));
         let call = (format!("{}:{}", keys.spell(Key::Call), self.client.shared.session.client()), Key::Call);
         let others = Key::FIXED.iter().map(|&key| (keys.spell(key), key));
-        let beside = [Key::Lock, Key::LockWake, Key::Queues, Key::QueuesUsed].map(|key| (keys.spell(key), key));
+        let beside =
+            [Key::Lock, Key::LockWake, Key::Actions, Key::Queues, Key::QueuesUsed].map(|key| (keys.spell(key), key));
         for (spelled, key) in others.chain(ready).chain([call]).chain(beside) {
             let Ok(reply) = self.command("check", key_type(&spelled)).await else { continue };
             let Some(found) = found_type(reply) else { continue };

@@ -347,8 +347,8 @@ pub(super) mod tests {
     use super::*;
     use crate::script::foreign::tests::all_foreign;
     use crate::script::{
-        audit, bridge, depart, inspect, lock, operate, progress, push, queues, reserve, schedule, settle, topic,
-        workers,
+        actions, audit, bridge, depart, inspect, lock, operate, progress, push, queues, reserve, schedule, settle,
+        topic, workers,
     };
 
     pub(in crate::script) fn all() -> Vec<Declaration> {
@@ -367,6 +367,7 @@ pub(super) mod tests {
             topic::DECLARATIONS,
             queues::DECLARATIONS,
             audit::DECLARATIONS,
+            actions::DECLARATIONS,
         ];
         files.concat()
     }
@@ -452,7 +453,8 @@ pub(super) mod tests {
                 let digits: String = line.chars().filter(char::is_ascii_digit).collect();
                 Some(digits.parse::<usize>().unwrap() - 1)
             };
-            let beside = ["queues/register", "queues/list", "queues/unregister", "lock", "renew_lock", "unlock"];
+            let beside =
+                ["queues/register", "queues/list", "queues/unregister", "lock", "renew_lock", "unlock", "note_action"];
             let is_of_queue = !script.name.starts_with("topic/") && !beside.contains(&script.name);
             let waits_for_moves = !matches!(script.kind, Kind::Reads) && !script.name.contains("lock");
             let again = read("call_renew").or(read("again"));

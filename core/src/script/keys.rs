@@ -143,6 +143,8 @@ pub(crate) enum Key {
     MemberTopics,
     /// sorted set, of the list of queues, which has a name of its own: their names, all with the score 0.
     Queues,
+    /// list, of the log of actions, which has a name of its own: what operators have done, the newest at the end.
+    Actions,
     /// hash, of the list of queues: name -> when it was last used in ms, and how many partitions it has.
     QueuesUsed,
 }
@@ -218,6 +220,7 @@ impl Key {
             Self::News => "news",
             Self::Topics => "topics",
             Self::MemberTopics => "member_topics",
+            Self::Actions => "actions",
             Self::Queues => "queues",
             Self::QueuesUsed => "queues_used",
         }
@@ -236,6 +239,7 @@ impl Key {
                 | Self::News
                 | Self::Topics
                 | Self::MemberTopics
+                | Self::Actions
                 | Self::Queues
                 | Self::QueuesUsed
         )
@@ -264,7 +268,13 @@ impl Key {
             | Self::Floors
             | Self::Queues
             | Self::ScheduleDue => "zset",
-            Self::Wake | Self::History | Self::Departing | Self::Ready | Self::Done | Self::LockWake => "list",
+            Self::Wake
+            | Self::History
+            | Self::Departing
+            | Self::Ready
+            | Self::Done
+            | Self::LockWake
+            | Self::Actions => "list",
             Self::Messages | Self::News => "stream",
             Self::Result | Self::Progress => "string",
             _ => "hash",

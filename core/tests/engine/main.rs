@@ -5,6 +5,7 @@
 #[path = "../support/all.rs"]
 mod support;
 
+mod actions;
 mod all_jobs;
 mod audit;
 mod bad_input;

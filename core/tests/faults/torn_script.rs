@@ -134,6 +134,7 @@ async fn use_the_rest(server: &Server) {
 
     torn_topics::use_all(&client.topic("logs").unwrap()).await;
     client.topic("logs").unwrap().delete().await.unwrap();
+    client.note_action("ann", "pause queue=old", "done").await.unwrap();
 
     torn_bridge::fill_old(server);
     torn_bridge::over(&client).await;
@@ -271,6 +272,7 @@ const HARMLESS: &[(&str, &str)] = &[
     ("due_schedules", "one write, which is a hint"),
     ("queues/register", "a queue without a time was not used for long, and says so again"),
     ("queues/unregister", "what is left is on no list"),
+    ("note_action", "one entry too many is there until the next action"),
     ("topic/note", "one write"),
     ("topic/forget", "one write"),
     ("topic/bound", "the next publish looks at the age of messages"),
