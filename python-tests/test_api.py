@@ -189,7 +189,9 @@ def test_jobs_are_listed_page_after_page(api: Api, orders: duly.Queue) -> None:
     assert api.refused("GET", "queues/orders/jobs", state="ready", nam="x") == (400, "invalid_argument")
 
 
-def test_queues_are_listed_counted_paused_and_deleted(api: Api, client: duly.Client, orders: duly.Queue) -> None:
+def test_queues_are_listed_counted_paused_and_deleted(
+    api: Api, client: duly.Client, orders: duly.Queue, server: Server, prefix: str
+) -> None:
     orders.push(1)
     client.partitions("clicks", 4).push(1)
     queues = api.done("GET", "queues")["queues"]
@@ -210,12 +212,18 @@ def test_queues_are_listed_counted_paused_and_deleted(api: Api, client: duly.Cli
     _, err = api.end()
     lines = [line.partition(" api ")[2] for line in err.splitlines()]
     assert [re.sub(r" from \S+:\d+:", ":", line) for line in lines] == [
-        "token admin-4: pause orders: done",
-        "token admin-4: resume orders: done",
-        "token admin-4: delete orders: delete on queue 'orders': the queue has a job (ready, delayed, reserved and "
-        "failed together), not 7: to remove it with them, give their number as `jobs`; nothing was removed",
-        "token admin-4: delete orders: done",
+        "token admin-4: pause queue=orders: done",
+        "token admin-4: resume queue=orders: done",
+        "token admin-4: delete queue=orders: delete on queue 'orders': the queue has a job (ready, delayed, "
+        "reserved and failed together), not 7: to remove it with them, give their number as `jobs`; nothing was removed",
+        "token admin-4: delete queue=orders: done",
     ]
+    shown = [sys.executable, "-m", "duly", "actions", "--json", "--url", server.url, "--prefix", prefix]
+    actions = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
+    assert [action["what"] for action in actions] == [
+        f"{verb} queue=orders" for verb in ("delete", "delete", "resume", "pause")
+    ]
+    assert all(action["who"].startswith("api token admin-4 from 127.0.0.1") for action in actions)
 
 
 def test_a_queue_with_partitions_is_opened_as_the_list_says(api: Api, client: duly.Client) -> None:

@@ -49,6 +49,7 @@ use self::queues::Listed;
 use self::reply::{Refusal, Reply};
 use self::route::{Found, Query, Verb, find};
 use self::tokens::{Token, Tokens};
+use crate::actions;
 use crate::show::escaped;
 
 /// Where all of it is.
@@ -153,11 +154,15 @@ impl Api {
         if !verb.is_noted() {
             return call.run(verb, body).await;
         }
-        let what = format!("{} {}", verb.word(), call.queue);
+        let what = actions::described(verb.word(), &[("queue", &call.queue)]);
         let mut noted =
             Noted { api: self, who: format!("token {}", token.name), peer, what, outcome: CUT_OFF.to_owned() };
         let answered = call.run(verb, body).await;
         noted.outcome = answered.as_ref().map_or_else(|refusal| refusal.message().to_owned(), |_| "done".to_owned());
+        let who = format!("api {} from {peer}", noted.who);
+        if let Err(why) = actions::note(&self.client, &who, &noted.what, &noted.outcome).await {
+            noted.outcome = format!("{}; {why}", noted.outcome);
+        }
         answered
     }
 
