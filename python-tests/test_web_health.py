@@ -32,7 +32,7 @@ def test_the_server_is_shown_with_what_to_do(start_web: StartWeb, own_server: Se
     assert found["paused"][1] == "orders"
     assert "<code>duly resume orders</code>" in answer.text
     assert next(iter(found)) == "persistence", "the worst comes first"
-    assert "1 problems" in answer.text
+    assert "Problems: 1. " in answer.text
     # It is not read again and again.
     assert "data-live" not in answer.text.partition("<main")[2].partition(">")[0]
     assert "data-live" in web.get("/").text.partition("<main")[2].partition(">")[0]

@@ -34,8 +34,8 @@ fn table(words: &Words, findings: &[Finding]) -> Markup {
                 td.title { (finding.check) }
                 td data-name=(words.level) { span.badge.(class(finding.level)) { (name(finding.level, words)) } }
                 td data-name=(words.about) { (or_dash(finding.about.as_deref())) }
-                td data-name=(words.found) { (with_code(&finding.what)) }
-                td data-name=(words.to_do) { @if finding.advice.is_empty() { (or_dash(None)) } @else { (with_code(&finding.advice)) } }
+                td data-name=(words.found) { span { (with_code(&finding.what)) } }
+                td data-name=(words.to_do) { @if finding.advice.is_empty() { (or_dash(None)) } @else { span { (with_code(&finding.advice)) } } }
             } } }
         } }
     }

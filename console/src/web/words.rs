@@ -296,7 +296,7 @@ words! {
     last_lost: "Last lost", "丢失末尾";
 
     server: "Server", "服务器";
-    findings: "{} problems, {} warnings, {} notes", "{} 个问题，{} 个警告，{} 条提示";
+    findings: "Problems: {}. Warnings: {}. Notes: {}.", "{} 个问题，{} 个警告，{} 条提示";
     check: "Check", "检查项";
     level: "Level", "级别";
     about: "About", "对象";
