@@ -138,7 +138,7 @@ def test_the_newest_are_shown_and_a_thousand_kept(
         text = web.ask("GET", page).text
         shown += re.findall(r"<code>(.*?)</code>", text)
         following = re.search(r'rel="next" href="([^"]*)"', text)
-        page = unescape(following[1]) if following else ""
+        page = f"/{unescape(following[1])}" if following else ""
     assert shown == ["pause queue=orders", *(f"old {number:04}" for number in range(999, 0, -1))]
     assert web.get("/actions", offset="99999999999999999999").status == 200
 
@@ -150,10 +150,10 @@ def test_the_page_notes_what_it_does_and_shows_it(web: Web, client: duly.Client,
         fail(queue, f"broken-{number}")
     assert "Nothing was done" in web.get("/actions").text
     web.act("/queue?queue=orders", "pause")
-    web.act(f"/ask/cancel?{urlencode({'queue': 'orders', 'id': HOSTILE})}", "cancel")
-    web.act("/ask/requeue-all?queue=orders", "requeue-all")
+    web.act(f"/ask-cancel?{urlencode({'queue': 'orders', 'id': HOSTILE})}", "cancel")
+    web.act("/ask-requeue-all?queue=orders", "requeue-all")
     form = web.form("/queue?queue=orders", "resume")
-    assert web.post("/act/cancel", {**form.fields, "id": "gone"}).status == 404
+    assert web.post("/act-cancel", {**form.fields, "id": "gone"}).status == 404
     assert whats(duly_command) == [
         ("pause queue=orders parts=0", "done"),
         (f"cancel queue=orders parts=0 id={HOSTILE}", "done"),

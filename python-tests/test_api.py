@@ -215,7 +215,8 @@ def test_queues_are_listed_counted_paused_and_deleted(
         "token admin-4: pause queue=orders: done",
         "token admin-4: resume queue=orders: done",
         "token admin-4: delete queue=orders: delete on queue 'orders': the queue has a job (ready, delayed, "
-        "reserved and failed together), not 7: to remove it with them, give their number as `jobs`; nothing was removed",
+        "reserved and failed together), not 7: to remove it with them, give their number as `jobs`; nothing was "
+        "removed",
         "token admin-4: delete queue=orders: done",
     ]
     shown = [sys.executable, "-m", "duly", "actions", "--json", "--url", server.url, "--prefix", prefix]

@@ -92,7 +92,7 @@ def test_a_topic_that_cannot_be_read_hides_no_other(
     assert answer.status == 200
     assert HOSTILE not in answer.text
     assert "&lt;script&gt;" in answer.text
-    assert "/topic?name=logs" in answer.text
+    assert "topic?name=logs" in answer.text
     assert "wrong kind of value" in answer.text
     assert web.get("/topic", name="prices").status == 500
 
@@ -105,7 +105,7 @@ def test_the_page_shows_topics_and_runs_nothing_of_them(
     # Members that another program has put there.
     server.cli("HSET", f"{prefix}{{prices}}:topic", f"member:{HOSTILE}", "shop", f"seen:{HOSTILE}", "5")
     text = web.get("/topics").text
-    assert re.findall(r"/topic\?name=(\w+)", text) == ["logs", "prices", "small"]
+    assert re.findall(r"topic\?name=(\w+)", text) == ["logs", "prices", "small"]
     assert re.search(r'data-name="Behind by">5</td><td data-name="Who is the furthest">shop<', text)
     assert text.count(">cut off<") == 1
     text = web.get("/topic", name="prices").text
@@ -127,8 +127,8 @@ def test_many_topics_are_paged(web: Web, client: duly.Client) -> None:
     text = web.get("/topics").text
     following = re.search(r'rel="next" href="([^"]*)"', text)
     assert following
-    other = web.ask("GET", following[1]).text
-    names = re.findall(r"/topic\?name=(\w+)", text + other)
+    other = web.ask("GET", f"/{following[1]}").text
+    names = re.findall(r"topic\?name=(\w+)", text + other)
     assert names == [f"t{number:02}" for number in range(60)]
 
 
