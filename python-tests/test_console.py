@@ -280,6 +280,21 @@ def test_a_queue_that_is_removed_by_half_is_removed_with_the_next_call(
     assert duly_command("delete", "mail", "--yes", *more)[0] == 1
 
 
+def test_a_failed_job_runs_again_with_other_data(duly_command: Command, orders: duly.Queue) -> None:
+    orders.push({"order": 42}, id="a", max_retries=0)
+    job = orders.reserve()
+    assert job is not None
+    job.fail("no such order")
+    status, _, err = duly_command("requeue", "orders", "a", "--data", "{")
+    assert status == 2, err
+    assert duly_command("requeue", "orders", "a", "b", "--data", "1")[0] == 2
+    assert duly_command("requeue", "orders", "a", "--data", '{"order": 43}') == (0, "a is ready again\n", "")
+    job = orders.reserve()
+    assert job is not None
+    assert (job.data, job.attempts, job.error) == ({"order": 43}, 0, "")
+    assert duly_command("requeue", "orders", "a", "--data", "1")[0] == 1
+
+
 def test_a_failed_job_that_cannot_run_again_is_no_success(duly_command: Command, orders: duly.Queue) -> None:
     orders.push(1, id="a", key="k")
     job = orders.reserve()

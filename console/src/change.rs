@@ -1,7 +1,7 @@
 //! `duly cancel`, `duly requeue`, `duly reschedule`, `duly purge`, `duly pause` and `duly resume`.
 
 use clap::Args;
-use duly::{Error, ErrorKind, Filter, Queue, Requeued, State};
+use duly::{Data, Error, ErrorKind, Filter, Queue, Requeued, State};
 
 use crate::confirm::Yes;
 use crate::jobs::JobState;
@@ -109,6 +109,9 @@ pub(crate) struct Requeue {
     /// All failed jobs of the queue
     #[arg(long)]
     all: bool,
+    /// Other data for this one job, as JSON
+    #[arg(long, value_name = "JSON", conflicts_with = "all")]
+    data: Option<String>,
     #[command(flatten)]
     yes: Yes,
     #[command(flatten)]
@@ -123,6 +126,10 @@ impl Requeue {
         }
         if self.ids.is_empty() && !self.all {
             return Err(invalid("say which jobs: their ids, --all, or --name or another filter"));
+        }
+        let data = self.data.as_deref().map(|data| Data::from_json(data, usize::MAX)).transpose()?;
+        if data.is_some() && self.ids.len() != 1 {
+            return Err(invalid("--data is for one job: give its id"));
         }
         let queue = self.one.open(&output).await?;
         if self.all {
@@ -149,7 +156,11 @@ impl Requeue {
         let ids: Vec<_> = self.ids.iter().map(|id| ("id", id.as_str())).collect();
         output.acting.begin(self.one.action("requeue", &ids));
         let (mut status, mut done) = (DONE, 0);
-        for (id, outcome) in self.ids.iter().zip(queue.requeue(&self.ids).await?) {
+        let outcomes = match data {
+            Some(data) => vec![queue.requeue_with(&self.ids[0], data).await?],
+            None => queue.requeue(&self.ids).await?,
+        };
+        for (id, outcome) in self.ids.iter().zip(outcomes) {
             let id = printable(id);
             match outcome {
                 Requeued::Ready => {

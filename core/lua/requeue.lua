@@ -1,4 +1,4 @@
--- Sends failed jobs round again with a clean count.
+-- Sends failed jobs round again with a clean count; one may get a new record for one that is known, which is only for that one.
 -- Moves:   failed -> ready.
 -- Replies: one line an id: `requeued`, `duplicate <id>` (its key belongs to another job now), `absent`, and `later` for all that are
 --          behind 4 MiB of records; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
@@ -24,6 +24,10 @@ for at = first_item, #ARGV do
   -- without `'ZSCORE', failed, id) and redis.call(`: requeueing a job that has not failed puts it in twice
   local record = bytes < 4194304 and redis.call('ZSCORE', failed, id) and redis.call('HGET', jobs, id)
   local line = bytes < 4194304 and 'absent' or 'later'
+  -- with `if false then`: a job that is another one by now gets data of the one before
+  if new_record ~= '' and record ~= known_record then
+    record = nil
+  end
   if record then
     -- without: a requeue reads any number of large records
     bytes = bytes + #record
@@ -34,6 +38,12 @@ for at = first_item, #ARGV do
     if holder and holder ~= id and redis.call('HEXISTS', jobs, holder) == 1 then
       line = 'duplicate ' .. holder
     else
+      if new_record ~= '' then
+        -- First: a server without memory refuses it, and the job stays as it is.
+        redis.call('HSET', jobs, id, new_record)
+        -- without: what an operator has made large stops every reserve
+        if #new_record > LARGE and not noted_large then redis.call('HSET', meta, 'large', '1') end
+      end
       redis.call('ZREM', failed, id)
       redis.call('HDEL', returned, id)
       -- What was run again by hand has begun before. Data that ends like this only counts as come back once.

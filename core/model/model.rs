@@ -22,6 +22,7 @@ mod rate;
 mod rates;
 mod real_clock;
 mod regressions;
+mod requeues;
 mod routing_properties;
 mod schedules;
 mod search;

@@ -247,7 +247,7 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
         Command::Reschedule { by, name, due, .. } => {
             call!(Reschedule { by: *by, only: "" }.with([(name.as_str(), *due)]))
         }
-        Command::Requeue { ids, .. } => call!(Requeue {}.with(ids.iter().map(String::as_bytes))),
+        Command::Requeue { ids, .. } => call!(Requeue::as_they_are().with(ids.iter().map(String::as_bytes))),
         Command::Purge { state, cap, latest, .. } => {
             let latest = latest.map_or_else(|| "+inf".to_owned(), |latest| latest.to_string());
             call!(Purge { state, cap: *cap, latest }.with([]))

@@ -37,12 +37,14 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use self::done::Done;
+use crate::format::record::Record;
 use crate::process::host;
 use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{
-    self, By, Cancel, CancelReply, Configure, Declared, Due, Pause, Promote, Purge, Reclaim, Requeue, RequeueReply,
-    Reschedule, RescheduleReply,
+    self, By, Cancel, CancelReply, Configure, Declared, Due, Find, Pause, Promote, Purge, Reclaim, Requeue,
+    RequeueReply, Reschedule, RescheduleReply,
 };
+use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
 use crate::value::state::State;
@@ -173,6 +175,21 @@ impl Queue {
         }
         let done = Done::default();
         done.all(self.requeue_in_parts(ids, &done), READY).await
+    }
+
+    /// Runs a failed job again with other data, with its failures forgotten: its name, key and options stay.
+    ///
+    /// Errors: `InvalidArgument`; `TooLarge`; `Corrupt` if the record cannot be read, so it cannot be changed either.
+    pub async fn requeue_with(&self, id: &str, data: Data) -> Result<Requeued, Error> {
+        let in_requeue = |error: Error| self.during("requeue")(error).of_job(id);
+        name::check_id(id).map_err(in_requeue)?;
+        data.check_size(self.client().shared.max_data_bytes).map_err(in_requeue)?;
+        for part in self.parts_by_id(id) {
+            if let Some(outcome) = part.requeue_with(id, &data).await.map_err(in_requeue)? {
+                return Ok(outcome);
+            }
+        }
+        Ok(Requeued::Absent)
     }
 
     async fn requeue_in_parts(&self, ids: &[String], done: &Done) -> Result<Vec<Requeued>, Error> {
@@ -375,7 +392,7 @@ impl Part {
         while outcomes.len() < ids.len() {
             let rest = &ids[outcomes.len()..];
             let batch = &rest[..rest.len().min(MAX_BATCH)];
-            let replies = self.run(Requeue {}.with(batch.iter().map(AsRef::as_ref))).await?;
+            let replies = self.run(Requeue::as_they_are().with(batch.iter().map(AsRef::as_ref))).await?;
             let known = outcomes.len();
             outcomes.extend(replies.into_iter().map_while(|reply| match reply {
                 RequeueReply::Requeued => Some(Requeued::Ready),
@@ -386,6 +403,20 @@ impl Part {
             done.add(outcomes[known..].iter().filter(|outcome| **outcome == Requeued::Ready).count() as u64);
         }
         Ok(outcomes)
+    }
+
+    /// Nothing if there is no such failed job in this part.
+    async fn requeue_with(&self, id: &str, data: &Data) -> Result<Option<Requeued>, Error> {
+        let found = self.run(Find { by: By::Id }.with([id]).during("requeue")).await?;
+        let Some(found) = found.filter(|found| found.state == State::Failed.as_str()) else { return Ok(None) };
+        let mut envelope = Record::decode(id, &found.job.record, None)?;
+        envelope.data = data.clone();
+        let requeue = Requeue { known_record: found.job.record, new_record: Record::encode(&envelope) };
+        Ok(match self.run(requeue.with([id.as_bytes()])).await?.pop() {
+            Some(RequeueReply::Requeued) => Some(Requeued::Ready),
+            Some(RequeueReply::Duplicate(id)) => Some(Requeued::Duplicate { id }),
+            _ => None,
+        })
     }
 
     /// Jobs that failed from then on and until then, the first to fail first.

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use duly::{Client, Error, ErrorKind, Extent, Millis, Queue, Requeued, State, When};
+use duly::{Client, Data, Error, ErrorKind, Extent, Millis, Queue, Requeued, State, When};
 use hyper::StatusCode;
 use maud::html;
 
@@ -26,6 +26,7 @@ pub(crate) enum Act {
     RunNow,
     Reschedule,
     Requeue,
+    RequeueWith,
     RequeueAll,
     RequeueMatching,
     CancelMatching,
@@ -41,11 +42,12 @@ pub(crate) enum Act {
     Delete,
 }
 
-const ALL: [(&str, Act); 17] = [
+const ALL: [(&str, Act); 18] = [
     ("cancel", Act::Cancel),
     ("run-now", Act::RunNow),
     ("reschedule", Act::Reschedule),
     ("requeue", Act::Requeue),
+    ("requeue-with", Act::RequeueWith),
     ("requeue-all", Act::RequeueAll),
     ("requeue-matching", Act::RequeueMatching),
     ("cancel-matching", Act::CancelMatching),
@@ -131,6 +133,7 @@ impl Act {
             Self::RunNow
             | Self::Reschedule
             | Self::Requeue
+            | Self::RequeueWith
             | Self::RequeueAll
             | Self::RequeueMatching
             | Self::Pause
@@ -175,6 +178,7 @@ impl Act {
             Self::RunNow => subject.reschedule(When::Now).await,
             Self::Reschedule => subject.reschedule(when(form, words)?).await,
             Self::Requeue => subject.requeue().await,
+            Self::RequeueWith => subject.requeue_with().await,
             Self::RequeueAll => subject.requeue_all().await,
             Self::RequeueMatching | Self::CancelMatching => subject.act_on_matching(self).await,
             Self::Purge => subject.purge().await,
@@ -326,9 +330,20 @@ impl Subject<'_> {
     }
 
     async fn requeue(self) -> Result<Done, Failure> {
-        let ids = [self.id().to_owned()];
+        let requeued = self.queue.requeue(&[self.id().to_owned()]).await?.pop();
+        self.requeued(requeued)
+    }
+
+    /// With the data of the form.
+    async fn requeue_with(self) -> Result<Done, Failure> {
+        let data = Data::from_json(self.form.get("data"), usize::MAX)?;
+        let requeued = self.queue.requeue_with(self.id(), data).await?;
+        self.requeued(Some(requeued))
+    }
+
+    fn requeued(self, requeued: Option<Requeued>) -> Result<Done, Failure> {
         let words = self.words;
-        match self.queue.requeue(&ids).await?.first() {
+        match requeued {
             Some(Requeued::Ready) => {
                 let is_from_list = self.form.get("from") == "queue";
                 let failed = || self.named.link("queue", &[("state", State::Failed.as_str())]);
@@ -336,7 +351,7 @@ impl Subject<'_> {
                 Ok(Done::new(fill(words.done_requeue, &[&self.id()]), location))
             }
             Some(Requeued::Duplicate { id }) => {
-                Err(Page::refusal(StatusCode::CONFLICT, words.refused, &fill(words.key_taken, &[id])).into())
+                Err(Page::refusal(StatusCode::CONFLICT, words.refused, &fill(words.key_taken, &[&id])).into())
             }
             _ => Err(Page::refusal(StatusCode::NOT_FOUND, words.no_failed_job, "").into()),
         }

@@ -16,6 +16,8 @@ use crate::trace::{precise, told, who};
 
 /// The characters of its data, or of its error, that are shown.
 const MOST_SHOWN: usize = 64 * 1024;
+/// The bytes of data that can be edited: written in a form each may take three, and a form has 64 KiB.
+const MOST_EDITED: usize = 16 * 1024;
 
 pub(crate) async fn show(view: &View<'_>) -> Shown {
     let (named, queue, id) = asked(view).await?;
@@ -132,6 +134,12 @@ fn actions(view: &View<'_>, named: &Named, job: &JobView) -> Markup {
             @if job.state == State::Failed { (view.button("requeue", &fields, words.requeue, "primary")) }
             (view.asking("cancel", &fields, words.cancel))
         }
+        @if job.state == State::Failed && view.may("requeue-with") && may_be_edited(job) {
+            details { summary { (words.edit) } (view.form("requeue-with", &fields, &html! {
+                label.wide { (words.data) textarea name="data" rows="8" spellcheck="false" { "\n" (job.envelope.data.as_str()) } }
+                button { (words.requeue_with) }
+            })) }
+        }
         @if is_waiting && view.may("reschedule") {
             details { summary { (words.reschedule) } (view.form("reschedule", &fields, &html! {
                 label { (words.reschedule_in) input name="delay" size="10" autocomplete="off"; }
@@ -140,6 +148,11 @@ fn actions(view: &View<'_>, named: &Named, job: &JobView) -> Markup {
             })) }
         }
     }
+}
+
+/// What a form has no room for is edited elsewhere.
+fn may_be_edited(job: &JobView) -> bool {
+    job.undecodable.is_none() && job.envelope.data.as_str().len() <= MOST_EDITED
 }
 
 fn facts(view: &View<'_>, found: &Found) -> Markup {

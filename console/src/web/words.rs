@@ -134,6 +134,8 @@ words! {
     requeue_all: "Run all again", "全部重新执行";
     as_commands: "As commands", "对应的命令";
     reschedule: "Reschedule", "改期";
+    edit: "Edit and run again", "修改后重新执行";
+    requeue_with: "Run again with this data", "用此数据重新执行";
     reschedule_in: "In (such as 90s, 30m, 2h)", "多久以后（如 90s、30m、2h）";
     reschedule_at: "or at (UTC)", "或时间 (UTC)";
     pause: "Pause", "暂停";

@@ -225,7 +225,7 @@ impl Matching {
         self.only_in(&[State::Failed], "requeue")?;
         let (part, ids) = self.next(ACT);
         let Some(part) = part else { return Ok(0) };
-        let replies = part.run(Requeue {}.with(ids.iter().map(|id| id.as_bytes()))).await?;
+        let replies = part.run(Requeue::as_they_are().with(ids.iter().map(|id| id.as_bytes()))).await?;
         let answered: Vec<_> =
             replies.into_iter().take(ids.len()).take_while(|reply| !matches!(reply, RequeueReply::Later)).collect();
         self.forget(answered.len());

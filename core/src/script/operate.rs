@@ -43,6 +43,7 @@ scripts! {
     Requeue = "requeue",
     kind: Numbered,
     keys: [Call, Meta, Jobs, Failed, Returned, Keys, Wake, Stats, History, Ready],
+    arguments: { known_record: Vec<u8>, new_record: Vec<u8> },
     items: (id: &'a [u8]),
     reply: Vec<RequeueReply>;
 
@@ -87,6 +88,13 @@ scripts! {
     keys: [Call, Meta, Jobs, History],
     arguments: { history_events: u64, history_age_ms: u64 },
     reply: ();
+}
+
+impl Requeue {
+    /// With the records that they have.
+    pub(crate) fn as_they_are() -> Self {
+        Self { known_record: Vec::new(), new_record: Vec::new() }
+    }
 }
 
 /// How an operator names a job.

@@ -28,6 +28,7 @@ mod queues;
 mod reference_systems;
 mod registry;
 mod release;
+mod requeue_with;
 mod reserve;
 mod results;
 mod schedules;
