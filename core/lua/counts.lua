@@ -8,6 +8,9 @@
 --- include: call/clock
 local paused, format, stale_entries, limits, max_length =
   unpack(redis.call('HMGET', meta, 'paused', 'format', 'stale_entries', 'limits', 'max_length'))
+-- A client that knows of no length has taken it away with the limits: see `push/fits`.
+-- without: a length is shown that nobody keeps
+if not limits then max_length = nil end
 -- with `-` for `redis.call('ZCARD', parked) -`: held back jobs are not counted
 local waiting = redis.call('ZCARD', parked) - (tonumber(stale_entries or 0) or 0)
 local some_stale = (tonumber(stale_entries or 0) or 0) > 0

@@ -9,8 +9,12 @@ if earlier then return earlier end
 -- without: an old client writes into a queue of a newer format
 if refused then return refused end
 if history_events > 0 then
-  -- without: the plain text of a script is executed, and notes nothing
-  if not limits then redis.call('HSET', meta, 'limits', '') end
+  if not limits then
+    -- without: the plain text of a script is executed, and notes nothing
+    redis.call('HSET', meta, 'limits', '')
+    -- without: a length that was taken away with the limits comes back with a history
+    if not noted_limits then redis.call('HDEL', meta, 'max_length') end
+  end
   --- include: call/first_use
   local last = string.match(noted_history or '', '^%d+;%d+(;%d+;%d+)$') or ''
   redis.call('HSET', meta, 'history', string.format('%.0f;%.0f', history_events, history_age_ms) .. last)

@@ -1,6 +1,6 @@
 -- Stores new jobs that have new ids and no keys, all in one priority level and with one due time.
 -- Moves:   nothing -> delayed | ready.
--- Replies: `created`; `queue_full <length>` if not all of them fit, and none is stored; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
+-- Replies: `created`; `queue_full <length> <how many fit>` if not all of them fit, and none is stored; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(1) a ready job, O(log n) a delayed one; at most 1,000 jobs a call.
 --- include: call/once
 -- without: a push sent again puts the jobs in twice
@@ -31,10 +31,12 @@ if call_renew ~= '0' then
 end
 --- if limited
 --- include: push/fits
+-- What a forgotten call had stored it had room for.
 -- without 4 lines: a queue grows beyond its length
-if room_left and (last_item - first_item + 1) / 2 > room_left then
+-- without `and last_item == #ARGV`: of a push that the server has forgotten in part, and that is in, its caller hears that it is not
+if room_left and last_item == #ARGV and (last_item - first_item + 1) / 2 > room_left then
   --- include: call/allow_growing
-  return answer('queue_full ' .. noted_max_length)
+  return answer('queue_full ' .. noted_max_length .. ' ' .. room_left)
 end
 --- include: history/events
 --- end

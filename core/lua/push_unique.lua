@@ -1,7 +1,8 @@
 -- Stores new jobs whose ids are the user's or that have keys: what holds the id or the key already decides.
 -- Moves:   nothing -> delayed | ready; with `replace` also the job that has the id or key -> gone. Of jobs that are stored under an id
 --          that was given, results of earlier jobs of that id -> gone.
--- Replies: `queue_full <length>` if not all that are new fit, and none is stored; or one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, and then a line `awaited <id>` for each that
+-- Replies: `queue_full <length> <how many fit>` if not all that are new fit, and none is stored; or one line a job: `created`, `duplicate <id>`, `kept <id>`, `replaced <id>`, with
+--          `if_full` = `fill` also `full <length>` for one that is not stored, and then a line `awaited <id>` for each that
 --          was replaced and for whose result somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`.
 -- Cost:    O(log n) a job, at most 1,000 jobs a call.
 --- include: call/once
@@ -28,20 +29,15 @@ local stored = 0
 local some_ready, earliest, some_large = false, nil, false
 --- if limited
 --- include: push/fits
+local is_left_out = {}
 if room_left and (#ARGV - first_item + 1) / 4 > room_left then
-  -- Those that are new, or take the place of a failed one.
-  local new = 0
-  for i = first_item, #ARGV, 4 do
-    local _, _, key = routing(ARGV[i + 1])
-    local holder = holder_of(ARGV[i], key)
-    -- with `not holder` for `not holder or if_duplicate == 'replace' and redis.call('ZSCORE', failed, holder)`: jobs that replace failed ones outgrow the length
-    if not holder or if_duplicate == 'replace' and redis.call('ZSCORE', failed, holder) then new = new + 1 end
-  end
+  --- include: push/left_out
   -- without 4 lines: a queue grows beyond its length
-  if new > room_left then
+  if growth > room_left then
     --- include: call/allow_growing
-    return answer('queue_full ' .. noted_max_length)
+    return answer('queue_full ' .. noted_max_length .. ' ' .. room_left)
   end
+  is_left_out = left_out
 end
 --- include: history/events
 local is_freed = false
@@ -54,6 +50,11 @@ for i = first_item, #ARGV, 4 do
   -- with `if false then`: a duplicate replaces the job that is there
   if holder and if_duplicate ~= 'replace' then
     line = (if_duplicate == 'keep' and 'kept ' or 'duplicate ') .. holder
+  --- if limited
+  -- with `elseif false then`: of pushes that come together more are stored than fit
+  elseif is_left_out[i] then
+    line = 'full ' .. noted_max_length
+  --- end
   else
     local at = due_of(ARGV[i + 2])
     if holder then

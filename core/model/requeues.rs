@@ -45,7 +45,7 @@ impl Stage {
         let renewal = MemoryRenewal::Asked(Vec::new());
         let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal, is_known: false };
         let request = Requeue { known_record: known.into(), new_record: new.into() }.with([&b"a"[..]]);
-        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::one(5), Some(&numbering));
+        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::ALL, Some(&numbering));
         FromReply::decode(self.server.run(&call).unwrap()).unwrap()
     }
 }

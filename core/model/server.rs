@@ -9,8 +9,9 @@ use redis::{Connection, Value};
 
 use crate::script::{
     Alive, Awaited, Beat, ByteStrings, Call, Cancel, Clock, Configure, Counts, CountsReply, Declared, Digits, Extend,
-    Extent, Find, FromReply, Hear, JobKeys, Key, NoteProgress, Outcomes, Pause, Peek, ProgressOf, Promote, Purge, Push,
-    PushUnique, QueueKeys, Reclaim, Requeue, Reschedule, Reserve, SetLimits, Settle, Variant, Verb, WakeWaiters,
+    Extent, Find, FromReply, Hear, IfFull, JobKeys, Key, NoteProgress, Outcomes, Pause, Peek, ProgressOf, Promote,
+    Purge, Push, PushUnique, QueueKeys, Reclaim, Requeue, Reschedule, Reserve, SetLimits, Settle, Variant, Verb,
+    WakeWaiters,
 };
 use crate::value::data::Data;
 
@@ -216,7 +217,7 @@ fn real_call<'a>(keys: &QueueKeys, sent: &Sent, extent: Extent) -> Call<'a> {
             let items =
                 items.map(|((id, _, due, _), (record, note))| (id.as_bytes(), &**record, *due, note.as_bytes()));
             let result_count = job_keys(&ids);
-            call!(PushUnique { if_duplicate: *if_duplicate, result_count }.with(items))
+            call!(PushUnique { if_duplicate: *if_duplicate, if_full: IfFull::Refuse, result_count }.with(items))
         }
         Command::Reserve(reserve) => {
             let outcomes = outcomes(&reserve.outcomes);

@@ -6,9 +6,9 @@ use super::{Seen, note};
 use crate::operate::held_back;
 use crate::queue::decode;
 use crate::script::{
-    AdoptReply, AliveReply, AwaitedReply, BeatReply, CancelReply, CountsReply, Created, FoundReply, FromReply,
-    HearReply, LimitReply, LookReply, Membership, Order, PageReply, PublishReply, PullReply, PulledTopic, PurgeReply,
-    PushUniqueReply, ReclaimReply, RepairReply, RequeueReply, RescheduleReply, ReserveReply, SettleReply,
+    AdoptReply, AliveReply, AwaitedReply, BeatReply, CancelReply, CountsReply, FoundReply, FromReply, HearReply,
+    LimitReply, LookReply, Membership, Order, PageReply, PublishReply, PullReply, PulledTopic, PurgeReply,
+    PushUniqueReply, ReclaimReply, RepairReply, RequeueReply, RescheduleReply, ReserveReply, SettleReply, Stored,
     SubscribeReply, Taken, TopicReply, UnsubscribeReply, WholeReply, byte_strings, flags, is_refusal, not_kept,
     noted_topics, scanned, wanted,
 };
@@ -57,7 +57,7 @@ pub(crate) fn reply(reply: &Value, seen: &mut Seen) {
     }
     reads::<PageReply>(reply, "peek", seen);
     reads::<AwaitedReply>(reply, "result", seen);
-    reads::<Created>(reply, "push", seen);
+    reads::<Stored>(reply, "push", seen);
     reads::<PushUniqueReply>(reply, "push_unique", seen);
     reads::<SettleReply>(reply, "settle", seen);
     reads::<Vec<bool>>(reply, "leases", seen);

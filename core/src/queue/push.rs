@@ -1,9 +1,13 @@
 //! Push: one job, a batch, or any number of jobs.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::process::host;
 use crate::queue::new_job::{NewJob, OnDuplicate, Prepared};
 use crate::queue::{MAX_BATCH, Part, Queue};
-use crate::script::{ByteStrings, Declared, Digits, IfDuplicate, JobKeys, Levels, Now, Push, PushReply, PushUnique};
+use crate::script::{
+    ByteStrings, Declared, Digits, Full, IfDuplicate, IfFull, JobKeys, Levels, Now, Push, PushReply, PushUnique, Stored,
+};
 use crate::value::durability::Durability;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::Millis;
@@ -51,6 +55,9 @@ impl Pushed {
     }
 }
 
+/// What became of one job.
+type Outcome = Result<Pushed, Error>;
+
 /// How a long push went.
 #[non_exhaustive]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,7 +87,7 @@ impl Queue {
 
     /// Pushes up to [`MAX_BATCH`] jobs, with one script call if they have the same `on_duplicate` and are smaller than 4 MiB
     /// together; returns one outcome for each job, in order. A partitioned queue takes a call for each part at least; when one
-    /// fails, the parts before it have theirs.
+    /// fails, the parts before it have theirs, and the error says how many jobs are stored.
     ///
     /// All jobs for one part are checked before the first of them is sent. Errors as of [`Queue::push`], but a duplicate is an
     /// outcome.
@@ -91,21 +98,30 @@ impl Queue {
                 format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
             )));
         }
+        let (stored, count) = (AtomicUsize::new(0), jobs.len());
+        self.push_to_parts(jobs, &stored).await.map_err(|error| match stored.into_inner() {
+            0 => error,
+            stored => error.partly_stored(stored, count),
+        })
+    }
+
+    /// `stored`: how many jobs are in, also of a call that fails.
+    async fn push_to_parts(&self, jobs: Vec<NewJob>, stored: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
         if let [part] = self.each_part() {
-            return part.push_batch(jobs).await;
+            return part.push_batch(jobs, stored).await;
         }
         let assigned: Vec<_> =
             jobs.into_iter().map(|job| self.assign(job)).collect::<Result<_, _>>().map_err(self.during("push"))?;
         let part_of = |(part, _): &(usize, NewJob)| Some(*part);
         self.by_part(assigned, part_of, Pushed::Created { id: String::new() }, |part, jobs| {
-            Box::pin(part.push_batch(jobs.into_iter().map(|(_, job)| job).collect()))
+            Box::pin(part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), stored))
         })
         .await
     }
 
     /// Pushes any number of jobs in batches; `progress` gets each batch's outcomes. Holds one batch in memory.
     ///
-    /// If a batch fails, those before it are stored; the error says how many jobs.
+    /// If a batch fails, those before it are stored; the error says how many jobs, and how many of that batch if it was stored in part.
     pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
     where
         I: IntoIterator<Item = NewJob>,
@@ -128,7 +144,8 @@ impl Part {
         let queue = self.clone();
         let send = move |jobs: Vec<Prepared>| {
             let queue = queue.clone();
-            async move { Ok(queue.push_each(&jobs).await) }
+            // Of several callers: where not all of them fit, those that came first.
+            async move { Ok(queue.push_prepared(&jobs, IfFull::Fill).await) }
         };
         // Pushes that wait for a disk must not hold up those that do not.
         let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
@@ -143,8 +160,8 @@ impl Part {
         }
     }
 
-    /// All jobs are checked before the first is sent.
-    async fn push_batch(&self, mut jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
+    /// All jobs are checked before the first is sent. Adds to `stored` how many jobs are in, also if others fail.
+    async fn push_batch(&self, mut jobs: Vec<NewJob>, stored: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
         if jobs.iter().any(NewJob::asks_for_time) {
             let now = Box::pin(self.server_time()).await?;
             for (index, job) in jobs.iter_mut().enumerate() {
@@ -155,7 +172,10 @@ impl Part {
         let prepare = |(index, job)| self.prepare(job, now).map_err(|error| error.at_index(index));
         let prepared = jobs.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, _>>();
         let prepared = prepared.map_err(self.during("push"))?;
-        self.push_prepared(&prepared).await.into_iter().collect()
+        let outcomes = self.push_prepared(&prepared, IfFull::Refuse).await;
+        let is_stored = |outcome: &&Outcome| matches!(outcome, Ok(Pushed::Created { .. } | Pushed::Replaced { .. }));
+        stored.fetch_add(outcomes.iter().filter(is_stored).count(), Ordering::Relaxed);
+        outcomes.into_iter().collect()
     }
 
     async fn with_expiry(&self, mut job: NewJob) -> Result<NewJob, Error> {
@@ -173,37 +193,20 @@ impl Part {
         job.prepare(made_id.as_str(), now, client.max_data_bytes)
     }
 
-    /// Of several callers: where not all fit into the queue, each by itself, in the order in which they came.
-    async fn push_each(&self, jobs: &[Prepared]) -> Vec<Result<Pushed, Error>> {
-        let mut outcomes = self.push_prepared(jobs).await;
-        let is_full =
-            |outcome: &Result<Pushed, Error>| outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::QueueFull);
-        if jobs.len() > 1 && outcomes.iter().any(is_full) {
-            for (job, outcome) in jobs.iter().zip(&mut outcomes).filter(|(_, outcome)| is_full(outcome)) {
-                // On the heap: rare, and this future is moved about on every push.
-                *outcome = Box::pin(self.push_prepared(std::slice::from_ref(job)))
-                    .await
-                    .pop()
-                    .unwrap_or_else(|| outcome.clone());
-            }
-        }
-        outcomes
-    }
-
     /// One outcome a job; a call that fails does not keep the next from being tried.
-    async fn push_prepared(&self, jobs: &[Prepared]) -> Vec<Result<Pushed, Error>> {
+    async fn push_prepared(&self, jobs: &[Prepared], if_full: IfFull) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(jobs.len());
         for run in runs(jobs) {
-            match self.push_run(run).await {
-                Ok(pushed) => outcomes.extend(pushed.into_iter().map(Ok)),
-                Err(error) => outcomes.extend(run.iter().map(|_| Err(error.clone()))),
+            if let Err(error) = self.push_run(run, if_full, &mut outcomes).await {
+                outcomes.extend(run.iter().map(|_| Err(error.clone())));
             }
         }
         outcomes
     }
 
-    /// One script call: jobs that one call can take together.
-    async fn push_run(&self, run: &[Prepared]) -> Result<Vec<Pushed>, Error> {
+    /// One script call: jobs that one call can take together. Two at the most: where not all of them fit, with [`IfFull::Fill`] one more
+    /// stores the first ones. Adds one outcome a job, or none with an error.
+    async fn push_run(&self, run: &[Prepared], if_full: IfFull, outcomes: &mut Vec<Outcome>) -> Result<(), Error> {
         let first = &run[0];
         let durability = first.durability.unwrap_or(self.client.shared.durability);
         for level in run.iter().map(|job| job.level) {
@@ -216,9 +219,31 @@ impl Part {
         if alike {
             let push = Push { level: Digits(first.level.into()), due: first.due };
             let items = run.iter().map(|job| (job.id.as_bytes(), &*job.record));
-            self.run(push.with(items).durably(durability)).await?;
-            return Ok(run.iter().map(|job| Pushed::Created { id: job.id.clone() }).collect());
+            match self.run(push.with(items).durably(durability)).await? {
+                Stored::All => outcomes.extend(run.iter().map(|job| Ok(Pushed::Created { id: job.id.clone() }))),
+                Stored::None(full) if if_full == IfFull::Fill && full.room > 0 => {
+                    // On the heap: rare, and this future is moved about on every push.
+                    Box::pin(self.push_first(run, full, outcomes)).await;
+                }
+                Stored::None(full) => return Err(self.during("push")(full.error())),
+            }
+            return Ok(());
         }
+        self.push_unique(run, if_full, outcomes).await
+    }
+
+    /// The first jobs of a call of which not all fit, and of them those that still do: others push too.
+    async fn push_first(&self, run: &[Prepared], full: Full, outcomes: &mut Vec<Outcome>) {
+        let (first, others) = run.split_at(full.room.min(run.len()));
+        if let Err(error) = self.push_unique(first, IfFull::Fill, outcomes).await {
+            outcomes.extend(first.iter().map(|_| Err(error.clone())));
+        }
+        outcomes.extend(others.iter().map(|_| Err(self.during("push")(full.error()))));
+    }
+
+    async fn push_unique(&self, run: &[Prepared], if_full: IfFull, outcomes: &mut Vec<Outcome>) -> Result<(), Error> {
+        let first = &run[0];
+        let durability = first.durability.unwrap_or(self.client.shared.durability);
         let unique = run.iter().find(|job| job.unique).unwrap_or(first);
         let if_duplicate = match unique.on_duplicate {
             OnDuplicate::Refuse => IfDuplicate::Refuse,
@@ -233,13 +258,17 @@ impl Part {
                 ids.push(job.id.as_bytes());
             }
         }
-        let push =
-            PushUnique { if_duplicate, result_count: JobKeys(ids) }.with(items).during("push").durably(durability);
+        let push = PushUnique { if_duplicate, if_full, result_count: JobKeys(ids) }
+            .with(items)
+            .during("push")
+            .durably(durability);
         let reply = self.run(push).await?;
         if !reply.awaited.is_empty() {
             Box::pin(self.wake_waiters("push", &reply.awaited)).await;
         }
-        Ok(reply.jobs.into_iter().zip(run).map(|(reply, job)| Pushed::from_reply(reply, job)).collect())
+        let pushed = |(reply, job)| Pushed::from_reply(reply, job).map_err(self.during("push"));
+        outcomes.extend(reply.jobs.into_iter().zip(run).map(pushed));
+        Ok(())
     }
 }
 
@@ -261,9 +290,9 @@ impl PushSummary {
 }
 
 impl Pushed {
-    fn from_reply(reply: PushReply, job: &Prepared) -> Self {
+    fn from_reply(reply: PushReply, job: &Prepared) -> Outcome {
         let id = &job.id;
-        match reply {
+        Ok(match reply {
             // An id that duly has made is nobody else's: this very call was executed before, and the server has forgotten it.
             PushReply::Kept(holder) | PushReply::Duplicate(holder) | PushReply::Replaced(holder)
                 if !job.has_own_id && holder == *id =>
@@ -274,7 +303,8 @@ impl Pushed {
             PushReply::Kept(holder) => Self::Kept { id: holder },
             PushReply::Duplicate(holder) => Self::Duplicate { id: holder },
             PushReply::Replaced(replaced) => Self::Replaced { id: id.to_owned(), replaced },
-        }
+            PushReply::Full(full) => return Err(full.error()),
+        })
     }
 }
 

@@ -64,6 +64,7 @@ library!(
     "push/due",
     "push/fits",
     "push/holder",
+    "push/left_out",
     "push/make_room",
     "push/pushed",
     "rates/add",

@@ -15,14 +15,14 @@ scripts! {
     keys: [Call, Meta, Jobs, Delayed, Failed, Wake, Stats, History, Ready],
     arguments: { level: Digits, due: Due },
     items: (id: &'a [u8], record: &'a [u8]),
-    reply: Created;
+    reply: Stored;
 
-    /// Stores new jobs whose ids are the user's or that have keys. `came_back` is what
+    /// Stores new jobs whose ids are the user's or that have keys; `if_full`: all of them or none, or those that fit. `came_back` is what
     /// is kept beside the record, or empty. `result_count`: those of all jobs if one of them has an id that was given, else none.
     PushUnique = "push_unique",
     kind: Numbered in shapes,
     keys: [Call, Meta, Jobs, Delayed, Reserved, Leases, Failed, Returned, Keys, Stale, Parked, Places, Wake, Stats, History, Ready, Result],
-    arguments: { if_duplicate: IfDuplicate, result_count: JobKeys },
+    arguments: { if_duplicate: IfDuplicate, if_full: IfFull, result_count: JobKeys },
     items: (id: &'a [u8], record: &'a [u8], due: Due, came_back: &'a [u8]),
     reply: PushUniqueReply;
 }
@@ -46,29 +46,67 @@ impl Argument for IfDuplicate {
     }
 }
 
-/// All jobs of a [`Push`] are stored; else none is.
+/// What to do when not all jobs of a call fit into the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Created;
+pub(crate) enum IfFull {
+    /// None is stored.
+    Refuse,
+    /// Those that fit are stored, in their order.
+    Fill,
+}
 
-impl FromReply for Created {
-    fn decode(reply: Value) -> Result<Self, Error> {
-        let reply = text(reply)?;
-        refuse_full(&reply)?;
-        if reply == "created" { Ok(Self) } else { Err(unexpected("what became of pushed jobs")) }
+impl Argument for IfFull {
+    const IS_NUMBER: bool = false;
+    fn append(&self, out: &mut ByteStrings) {
+        out.push(match self {
+            Self::Refuse => b"refuse",
+            Self::Fill => b"fill",
+        });
     }
 }
 
-/// The error of a push for which the queue has no room.
-fn refuse_full(reply: &str) -> Result<(), Error> {
-    match reply.strip_prefix("queue_full ") {
-        None => Ok(()),
-        Some(most) => Err(Error::new(
+/// What became of all jobs of a [`Push`] together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stored {
+    All,
+    None(Full),
+}
+
+impl FromReply for Stored {
+    fn decode(reply: Value) -> Result<Self, Error> {
+        let reply = text(reply)?;
+        match Full::read(&reply)? {
+            Some(full) => Ok(Self::None(full)),
+            None if reply == "created" => Ok(Self::All),
+            None => Err(unexpected("what became of pushed jobs")),
+        }
+    }
+}
+
+/// The queue takes so many jobs at the most, and had room for so many of a call's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full {
+    most: u64,
+    pub(crate) room: usize,
+}
+
+impl Full {
+    /// Of a call of which nothing was stored.
+    fn read(reply: &str) -> Result<Option<Self>, Error> {
+        let Some(numbers) = reply.strip_prefix("queue_full ") else { return Ok(None) };
+        let read = |(most, room): (&str, &str)| Some(Self { most: most.parse().ok()?, room: room.parse().ok()? });
+        numbers.split_once(' ').and_then(read).map(Some).ok_or_else(|| unexpected("how full the queue is"))
+    }
+
+    pub(crate) fn error(self) -> Error {
+        let Self { most, room } = self;
+        Error::new(
             ErrorKind::QueueFull,
             format!(
-                "the queue takes {most} jobs at the most (max_length), and these do not fit: nothing was stored; push again when \
+                "the queue takes {most} jobs at the most (max_length) and had room for {room}: nothing was stored; push again when \
                  workers have caught up, or set another limit"
             ),
-        )),
+        )
     }
 }
 
@@ -84,7 +122,9 @@ pub(crate) struct PushUniqueReply {
 impl FromReply for PushUniqueReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let text = text(reply)?;
-        refuse_full(&text)?;
+        if let Some(full) = Full::read(&text)? {
+            return Err(full.error());
+        }
         let (mut jobs, mut awaited) = (Vec::new(), Vec::new());
         for line in text.split('\n') {
             match line.strip_prefix("awaited ") {
@@ -108,6 +148,8 @@ pub(crate) enum PushReply {
     Duplicate(String),
     Kept(String),
     Replaced(String),
+    /// It is not stored: it did not fit.
+    Full(Full),
 }
 
 impl PushReply {
@@ -117,6 +159,10 @@ impl PushReply {
             Some(("duplicate", id)) => Ok(Self::Duplicate(id.to_owned())),
             Some(("kept", id)) => Ok(Self::Kept(id.to_owned())),
             Some(("replaced", id)) => Ok(Self::Replaced(id.to_owned())),
+            Some(("full", most)) => {
+                let most = most.parse().map_err(|_| unexpected("how full the queue is"))?;
+                Ok(Self::Full(Full { most, room: 0 }))
+            }
             _ => Err(unexpected("what became of a pushed job")),
         }
     }

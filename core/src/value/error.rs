@@ -248,6 +248,10 @@ impl Error {
     pub(crate) fn after_jobs(mut self, count: u64) -> Self {
         let index = self.batch_index.map(|index| u64::from(index).saturating_add(count));
         let before = pushed_before(count);
+        if count > 0 {
+            // Of that batch.
+            self.message = self.message.replace(": nothing was stored", ": nothing of this batch was stored").into();
+        }
         match index {
             Some(index) => self.message = format!("{} (at index {index}; {before})", self.message).into(),
             None if count > 0 => self.message = format!("{} ({before})", self.message).into(),
@@ -262,6 +266,14 @@ impl Error {
     pub(crate) fn after(self, jobs: u64, done: &str) -> Self {
         let were = verb(jobs, "was", "were");
         self.partly_done(&format!("{} {were} {done} before that", counted(jobs, "job")))
+    }
+
+    /// Of the jobs of a batch so many are in.
+    #[must_use]
+    pub(crate) fn partly_stored(mut self, stored: usize, count: usize) -> Self {
+        self.message = self.message.replace(": nothing was stored", "").into();
+        let are = verb(stored as u64, "is", "are");
+        self.partly_done(&format!("{stored} of the {count} jobs of this batch {are} stored: do not push those again"))
     }
 
     /// A part of the call was done, as these words say.

@@ -335,6 +335,124 @@ async fn of_many_tasks_that_push_at_once_as_many_succeed_as_fit() {
 }
 
 #[tokio::test]
+async fn a_length_goes_with_the_limits_that_an_older_client_takes_away() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    let push = async || queue.push(NewJob::new(&1).unwrap()).await;
+    let length = async || queue.limits().await.unwrap().max_length;
+    for (kept_before, kept_after) in [(false, false), (true, false), (false, true)] {
+        queue.purge(State::Ready).await.unwrap();
+        queue.keep_history(u64::from(kept_before), duly::DEFAULT_HISTORY_AGE).await.unwrap();
+        queue.set_limits(&Limits::new().max_length(1)).await.unwrap();
+        push().await.unwrap();
+        assert_eq!(push().await.unwrap_err().kind(), ErrorKind::QueueFull);
+        server.redis_cli(&["hdel", "duly:{q}:meta", "limits"]);
+        assert_eq!(length().await, None);
+        if kept_after {
+            queue.keep_history(1, duly::DEFAULT_HISTORY_AGE).await.unwrap();
+        }
+        for _ in 0..3 {
+            push().await.unwrap();
+        }
+        assert_eq!(length().await, None);
+    }
+}
+
+/// One job each, in this order, of as many tasks at once.
+async fn push_at_once(queue: &Queue, jobs: Vec<NewJob>) -> Vec<Result<duly::Pushed, duly::Error>> {
+    futures_util::future::join_all(jobs.into_iter().map(|job| queue.push(job))).await
+}
+
+#[tokio::test]
+async fn of_many_pushes_at_once_a_full_queue_takes_the_first_and_refuses_the_others_in_a_few_calls() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    queue.set_limits(&Limits::new().max_length(50)).await.unwrap();
+    let numbered = |from: usize| (from..from + 300).map(|number| NewJob::new(&number).unwrap()).collect::<Vec<_>>();
+    let before = calls(&server);
+    let outcomes = push_at_once(&queue, numbered(0)).await;
+    let made = calls(&server) - before;
+    // One that goes first, in either shape; the others together, and once more those that fit.
+    assert!(made <= 5, "{made} calls");
+    let stored: Vec<_> = outcomes.iter().map(Result::is_ok).collect();
+    assert_eq!(stored, (0..300).map(|number| number < 50).collect::<Vec<_>>(), "in the order in which they came");
+    let held = queue.reserve(&ReserveOptions::new().max(100)).await.unwrap();
+    let numbers: Vec<u64> = held.iter().map(|job| job.envelope.data.as_str().parse().unwrap()).collect();
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+    // Full: nothing fits, and nothing more is asked.
+    let before = calls(&server);
+    let outcomes = push_at_once(&queue, numbered(0)).await;
+    assert!(calls(&server) - before <= 3);
+    assert!(outcomes.iter().all(|outcome| outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::QueueFull)));
+}
+
+#[tokio::test]
+async fn what_takes_no_room_gets_into_a_full_queue_among_pushes_that_do_not() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    let new = || NewJob::new(&1).unwrap();
+    queue.push(new().id("a").key("k")).await.unwrap();
+    queue.push(new().id("b")).await.unwrap();
+    queue.set_limits(&Limits::new().max_length(3)).await.unwrap();
+    let keep = || new().on_duplicate(duly::OnDuplicate::Keep);
+    let jobs = vec![new(), keep().id("b"), new(), keep().id("own"), keep().key("k"), keep().id("c")];
+    let before = calls(&server);
+    let outcomes = push_at_once(&queue, jobs).await;
+    assert!(calls(&server) - before <= 4);
+    let said: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().map(|pushed| pushed.id().to_owned())).collect();
+    let is_full = |at: usize| said[at].as_ref().is_err_and(|error| error.kind() == ErrorKind::QueueFull);
+    assert!(said[0].is_ok(), "the first has the room: {said:?}");
+    assert_eq!((said[1].as_deref().ok(), said[4].as_deref().ok()), (Some("b"), Some("a")), "{said:?}");
+    assert!(is_full(2) && is_full(3) && is_full(5), "{said:?}");
+    // A replacement needs no room, and whoever comes behind it none that it would free.
+    let replace = |id: &str| new().id(id).on_duplicate(duly::OnDuplicate::Replace);
+    let outcomes = push_at_once(&queue, vec![new(), replace("b"), replace("d"), replace("a").key("k")]).await;
+    assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false, true], "{outcomes:?}");
+    assert_eq!(queue.counts().await.unwrap().ready, 3);
+    // Of many keys: each job that comes takes the key of the one before.
+    let chain: Vec<_> = (0..20).map(|at| replace(&format!("chain-{at}")).key("k")).collect();
+    assert!(push_at_once(&queue, chain).await.iter().all(Result::is_ok));
+    assert_eq!(queue.counts().await.unwrap().ready, 3);
+}
+
+#[tokio::test]
+async fn the_error_of_a_batch_that_was_stored_in_part_says_so() {
+    let server = Server::start();
+    let queue = server.client().partitioned_queue("many", 4).unwrap();
+    queue.set_limits(&Limits::new().max_length(120)).await.unwrap();
+    let (mut in_last, mut number) = (0, 0);
+    while in_last < 25 {
+        let id = queue.push(NewJob::new(&number).unwrap()).await.unwrap().id().to_owned();
+        number += 1;
+        if server.redis_cli(&["hexists", "duly:{many/3}:jobs", &id]).trim() == "1" {
+            in_last += 1;
+        } else {
+            queue.cancel(&id).await.unwrap();
+        }
+    }
+    let batch = |count: usize| (0..count).map(|_| NewJob::new(&1).unwrap()).collect::<Vec<_>>();
+    let refused = queue.push_batch(batch(60)).await.unwrap_err();
+    let stored = queue.counts().await.unwrap().ready - 25;
+    assert!(stored > 0 && stored < 60, "{stored}");
+    assert_eq!((refused.kind(), refused.is_partly_done()), (ErrorKind::QueueFull, true));
+    let says = format!("{stored} of the 60 jobs of this batch are stored");
+    assert!(refused.to_string().contains(&says), "{refused}");
+    assert!(!refused.to_string().contains("nothing was stored"), "{refused}");
+    // Nor does a batch of one queue that takes two calls.
+    let queue = server.queue("q");
+    queue.set_limits(&Limits::new().max_length(2)).await.unwrap();
+    let other = |id: &str| NewJob::new(&1).unwrap().id(id);
+    let two_ways = vec![other("a"), other("b"), other("c").on_duplicate(duly::OnDuplicate::Keep)];
+    let refused = queue.push_batch(two_ways).await.unwrap_err();
+    assert!(refused.to_string().contains("2 of the 3 jobs of this batch are stored"), "{refused}");
+    // What the batches before had is no part of this one.
+    queue.set_limits(&Limits::new().max_length(1_010)).await.unwrap();
+    let refused = queue.push_many(batch(1_500), |_| ()).await.unwrap_err().to_string();
+    assert!(refused.contains("nothing of this batch was stored"), "{refused}");
+    assert!(refused.contains("1000 jobs of the batches before are pushed"), "{refused}");
+}
+
+#[tokio::test]
 async fn a_length_is_shared_by_the_parts_and_heard_of_by_clients_that_push_already() {
     let server = Server::start();
     let client = server.client();

@@ -10,8 +10,12 @@ if events and event_count > 0 then
     -- without: of a history that begins again nothing is found
     if number == '' and type(redis.pcall('LLEN', history)) == 'number' then redis.pcall('DEL', history) end
     -- So does a client that takes away limits and knows of no history.
-    -- without: the plain text of a script is executed, and notes nothing
-    if not noted_limits then redis.pcall('HSET', meta, 'limits', '') end
+    if not noted_limits then
+      -- without: the plain text of a script is executed, and notes nothing
+      redis.pcall('HSET', meta, 'limits', '')
+      -- without: a length that was taken away with the limits comes back with a history
+      redis.pcall('HDEL', meta, 'max_length')
+    end
     number = tonumber(number) or 1
     local before = tonumber(total) or 0
     total = before + event_count

@@ -3,8 +3,9 @@
 -- reply would ask for it for ever.
 -- Needs: `earlier` (`<flags> <token> <id>\n<id>...`), `now`. Gives: `reply`.
 local flags, token, first = string.match(earlier, '^(%d*) (%d*) ()')
--- with `0` for `redis.call('HEXISTS', meta, 'limits')`: a worker fetches ahead in a queue with limits after a lost answer
-local reply = { 'jobs', flags, token, -1, 0, redis.call('HEXISTS', meta, 'limits') }
+local noted_limits = redis.call('HGET', meta, 'limits')
+-- with `0` for `noted_limits and (noted_limits == '' and 2 or 1) or 0`: a worker fetches ahead in a queue with limits after a lost answer
+local reply = { 'jobs', flags, token, -1, 0, noted_limits and (noted_limits == '' and 2 or 1) or 0 }
 for id in string.gmatch(string.sub(earlier, first), '[^\n]+') do
   -- with `local is_held = true`: a reserve sent again gives a job that another worker has
   local is_held = redis.call('HGET', leases, id) == token
