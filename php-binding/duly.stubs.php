@@ -1821,6 +1821,11 @@ namespace Duly {
         public readonly ?JobView $job;
         /** Does the queue keep a history? */
         public readonly bool $kept;
+        /**
+         * Do the events begin with the push? If not, earlier ones are no longer kept, were not noted, or the stored
+         * job tells all of them.
+         */
+        public readonly bool $complete;
         /** @var list<TraceEvent> what happened to the job, the first first */
         public readonly array $events;
         /** @var list<TraceRun> the runs among these events, the first first */
@@ -1865,18 +1870,18 @@ namespace Duly {
     /** One run of a job, as its events tell it. Times are unix seconds by the server's clock. */
     final class TraceRun
     {
-        /** Which attempt, from 1 on. */
-        public readonly int $attempt;
+        /** Which attempt, from 1 on; like `token` and `reservedAt` null if the beginning is no longer kept. */
+        public readonly ?int $attempt;
         /** The token of its lease. */
-        public readonly int $token;
-        /** The language of the process that ran it: `rust`, `python` or `php`. */
+        public readonly ?int $token;
+        /** The language of the process that ran it: `rust`, `python` or `php`. Empty if nobody knows. */
         public readonly string $language;
         /** The number of that process. */
         public readonly int $pid;
         /** The host of that process. */
         public readonly string $host;
         /** When the worker got the job. */
-        public readonly float $reservedAt;
+        public readonly ?float $reservedAt;
         /** When the run started; null if nobody knows, as of one that goes on or whose worker died. */
         public readonly ?float $startedAt;
         /** When the server heard of its end. */

@@ -33,7 +33,7 @@ def test_the_life_of_a_job_is_known_when_it_is_gone(orders: duly.Queue) -> None:
     job.ack()
     trace = orders.trace(job_id)
     assert trace is not None
-    assert (trace.id, trace.kept, trace.job) == (job_id, True, None)
+    assert (trace.id, trace.kept, trace.complete, trace.job) == (job_id, True, True, None)
     expected = ["pushed", "promoted", "reserved", "retried", "reserved", "done"]
     assert [event.what for event in trace.events] == expected
     pushed = trace.events[0]
@@ -45,6 +45,7 @@ def test_the_life_of_a_job_is_known_when_it_is_gone(orders: duly.Queue) -> None:
     assert (second.attempt, second.outcome, second.token) == (2, "done", job.token)
     assert first.reserved_at == first.started_at
     assert first.ended_at is not None
+    assert second.reserved_at is not None
     assert first.ended_at <= second.reserved_at
     assert repr(trace) == f"<duly.Trace of {job_id}: 6 events, 2 runs>"
     assert repr(second) == "<duly.TraceRun 2: done>"
@@ -174,7 +175,9 @@ def test_the_command_switches_it_and_shows_a_life(duly_command: Command, client:
     assert (value["state"], value["kept"]) == ("failed", True)
     assert value["runs"][0]["error_class"] == "ValueError"
     assert value["runs"][0]["outcome"] == "failed"
-    assert "it is gone, after no run" in duly_command("trace", "orders", "order-41")[1]
+    out = duly_command("trace", "orders", "order-41")[1]
+    assert "it is gone, after no run that is known\nwhat happened before is not kept, or no longer" in out
+    assert not json.loads(duly_command("trace", "orders", "order-41", "--json")[1])["complete"]
     assert "longer ago than its history goes" in duly_command("trace", "orders", "order-43")[2]
     assert duly_command("history", "orders", "--off", "--on")[0] == 2
     assert duly_command("history", "orders", "--jobs", "0")[0] == 2
@@ -205,6 +208,37 @@ def test_the_page_of_a_job_shows_what_happened_also_when_it_is_gone(web: Web, or
     assert web.get("/job?queue=orders&id=never").status == 404
 
 
+def test_a_run_whose_beginning_is_no_longer_kept_says_so(orders: duly.Queue) -> None:
+    orders.push(1, id="long")
+    job = orders.reserve()
+    assert job is not None
+    orders.keep_history()
+    job.ack()
+    trace = orders.trace("long")
+    assert trace is not None
+    assert not trace.complete
+    (run,) = trace.runs
+    assert (run.attempt, run.token, run.reserved_at, run.outcome) == (None, None, None, "done")
+    assert repr(run) == "<duly.TraceRun ?: done>"
+
+
+def test_the_page_of_a_job_shows_the_newest_of_many_events(web: Web, orders: duly.Queue) -> None:
+    orders.push(1, id="before")
+    orders.keep_history()
+    orders.cancel(id="before")
+    assert "is not kept, or no longer" in web.get("/job?queue=orders&id=before").text
+    orders.push(1, id="moved", delay=60)
+    for _ in range(205):
+        orders.reschedule("moved", delay=60)
+    text = web.get("/job?queue=orders&id=moved").text
+    assert "shows the last 200 events" in text
+    assert text.count('class="badge rescheduled"') == 200
+    orders.push(1, id="before")
+    text = web.get("/job?queue=orders&id=before").text
+    assert "There is more" not in text
+    assert "no longer" not in text, "a life of its own"
+
+
 def test_the_page_switches_a_history_on_and_finds_jobs_that_are_gone(web: Web, orders: duly.Queue) -> None:
     orders.push(1, id="order-41")
     page = "/queue?queue=orders&parts=0"
@@ -223,7 +257,7 @@ def test_the_page_switches_a_history_on_and_finds_jobs_that_are_gone(web: Web, o
 
 
 def test_why_says_in_a_sentence_what_holds_a_job_back_or_how_it_ended(
-    duly_command: Command, client: duly.Client
+    duly_command: Command, client: duly.Client, server: Server, prefix: str
 ) -> None:
     queue = client.queue("orders")
     queue.keep_history()
@@ -233,6 +267,11 @@ def test_why_says_in_a_sentence_what_holds_a_job_back_or_how_it_ended(
     assert json.loads(duly_command("why", "orders", "--key", "k", "--json")[1])["state"] == "delayed"
     queue.cancel(id="a")
     assert duly_command("why", "orders", "a")[1].startswith("gone: cancelled at ")
+    # Its ack was by a client that knows of no history.
+    queue.push(1, id="c")
+    queue.reserve()
+    server.cli("HDEL", f"{prefix}{{orders}}:jobs", "c")
+    assert duly_command("why", "orders", "c")[1].startswith("gone: nobody noted how; it was reserved at ")
     assert duly_command("why", "orders", "--key", "k")[0] == 1
     assert duly_command("why", "orders", "b")[0] == 1
     assert duly_command("why", "orders")[0] == 2

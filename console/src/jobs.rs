@@ -208,7 +208,9 @@ impl Why {
             // The history knows how it ended.
             (None, By::Id(id)) => queue.trace(id).await?.and_then(|trace| {
                 let last = trace.events.last()?;
-                Some(("gone", format!("{} at {} UTC", last.what.as_str().replace('_', " "), precise(last.at))))
+                let said = format!("{} at {} UTC", last.what.as_str().replace('_', " "), precise(last.at));
+                // The last that was noted: its end was by a client that knows of no history.
+                Some(("gone", if last.what.ends_job() { said } else { format!("nobody noted how; it was {said}") }))
             }),
             (None, By::Key(_)) => None,
         };

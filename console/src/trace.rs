@@ -78,6 +78,7 @@ impl Trace {
                 "id": trace.id,
                 "state": state,
                 "kept": trace.is_kept,
+                "complete": trace.is_complete,
                 "events": trace.events.iter().map(value_of).collect::<Vec<_>>(),
                 "runs": runs.iter().map(value_of_run).collect::<Vec<_>>(),
             }))?;
@@ -88,19 +89,23 @@ impl Trace {
         });
         output.table(&["AT (UTC)", "WHAT", "MORE", "BY"], rows.collect());
         output.line("");
+        let known = if trace.is_complete { "" } else { " that is known" };
+        let counted = format!("{}{known}", times(runs.len()));
         match &trace.job {
-            Some(job) if !trace.is_kept => {
+            Some(job) if !trace.is_complete && runs.is_empty() => {
                 let failures = job.envelope.attempts;
                 let times = if failures == 1 { "time" } else { "times" };
                 output.line(&format!("it is {} now, and has failed {failures} {times}", job.state.as_str()));
             }
-            Some(job) => output.line(&format!("it is {} now, after {}", job.state.as_str(), times(runs.len()))),
-            None => output.line(&format!("it is gone, after {}", times(runs.len()))),
+            Some(job) => output.line(&format!("it is {} now, after {counted}", job.state.as_str())),
+            None => output.line(&format!("it is gone, after {counted}")),
         }
         if !trace.is_kept {
             output.line(
                 "the queue keeps no history, so this is what the stored job tells: `duly history` says how to keep one",
             );
+        } else if !trace.is_complete {
+            output.line("what happened before is not kept, or no longer: `duly history` says how to keep more");
         }
         Ok(DONE)
     }
@@ -194,7 +199,7 @@ fn value_of_run(run: &TraceRun) -> Value {
         "language": run.language,
         "pid": run.pid,
         "host": run.host,
-        "reserved_at": run.reserved_at.as_seconds(),
+        "reserved_at": run.reserved_at.map(Millis::as_seconds),
         "started_at": run.started_at.map(Millis::as_seconds),
         "ended_at": run.ended_at.map(Millis::as_seconds),
         "outcome": run.outcome.map(duly::Happening::as_str),

@@ -810,13 +810,13 @@ fn trace(trace: &Trace) -> Value {
     let run = |run: &duly::TraceRun| {
         json!({
             "attempt": run.attempt, "token": run.token, "language": run.language, "pid": run.pid, "host": run.host,
-            "reserved_at": run.reserved_at.as_seconds(), "started_at": seconds(run.started_at),
+            "reserved_at": seconds(run.reserved_at), "started_at": seconds(run.started_at),
             "ended_at": seconds(run.ended_at), "outcome": run.outcome.map(duly::Happening::as_str), "error": run.error,
             "error_class": run.error_class(),
         })
     };
     json!({
-        "id": trace.id, "kept": trace.is_kept, "job": trace.job.as_ref().map(view),
+        "id": trace.id, "kept": trace.is_kept, "complete": trace.is_complete, "job": trace.job.as_ref().map(view),
         "events": trace.events.iter().map(event).collect::<Vec<_>>(),
         "runs": trace.runs().iter().map(run).collect::<Vec<_>>(),
     })

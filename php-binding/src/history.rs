@@ -16,6 +16,8 @@ record! {
         job: Option<JobView>,
         /// Does the queue keep a history?
         kept: bool,
+        /// Do the events begin with the push?
+        complete: bool,
         /// What happened, the first first.
         events: Vec<TraceEvent>,
         /// The runs among these events, the first first.
@@ -55,9 +57,9 @@ record! {
     /// One run of a job, as its events tell it.
     TraceRun = "Duly\\TraceRun" {
         /// Which attempt, from 1 on.
-        attempt: i64,
+        attempt: Option<i64>,
         /// The token of its lease.
-        token: i64,
+        token: Option<i64>,
         /// The language of the process that ran it.
         language: String,
         /// The number of that process.
@@ -65,7 +67,7 @@ record! {
         /// Its host.
         host: String,
         /// When the worker got the job.
-        reserved_at: f64,
+        reserved_at: Option<f64>,
         /// When the run started.
         started_at: Option<f64>,
         /// When the server heard of its end.
@@ -86,6 +88,7 @@ impl From<duly::Trace> for Trace {
             id: trace.id,
             job: trace.job.map(JobView::new),
             kept: trace.is_kept,
+            complete: trace.is_complete,
             events: trace.events.into_iter().map(TraceEvent::from).collect(),
             runs,
         }
@@ -113,9 +116,9 @@ impl From<duly::TraceEvent> for TraceEvent {
 impl From<duly::TraceRun> for TraceRun {
     fn from(run: duly::TraceRun) -> Self {
         Self {
-            attempt: run.attempt.into(),
-            token: signed(run.token),
-            reserved_at: run.reserved_at.as_seconds(),
+            attempt: run.attempt.map(i64::from),
+            token: run.token.map(signed),
+            reserved_at: run.reserved_at.map(Millis::as_seconds),
             started_at: run.started_at.map(Millis::as_seconds),
             ended_at: run.ended_at.map(Millis::as_seconds),
             outcome: run.outcome.map(|outcome| outcome.as_str().to_owned()),

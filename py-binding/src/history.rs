@@ -13,6 +13,7 @@ pub(crate) struct Trace {
     id: String,
     job: Option<Py<JobView>>,
     kept: bool,
+    complete: bool,
     events: Vec<Py<TraceEvent>>,
     runs: Vec<Py<TraceRun>>,
 }
@@ -36,12 +37,12 @@ pub(crate) struct TraceEvent {
 /// One run of a job, as its events tell it. Times are unix seconds by the server's clock.
 #[pyclass(frozen, get_all, module = "duly")]
 pub(crate) struct TraceRun {
-    attempt: u32,
-    token: u64,
+    attempt: Option<u32>,
+    token: Option<u64>,
     language: String,
     pid: u32,
     host: String,
-    reserved_at: f64,
+    reserved_at: Option<f64>,
     started_at: Option<f64>,
     ended_at: Option<f64>,
     outcome: Option<&'static str>,
@@ -55,7 +56,7 @@ impl Trace {
         let events =
             trace.events.into_iter().map(|event| Py::new(py, TraceEvent::new(event))).collect::<PyResult<_>>()?;
         let job = trace.job.map(|job| Py::new(py, JobView::new(job))).transpose()?;
-        Ok(Self { id: trace.id, job, kept: trace.is_kept, events, runs })
+        Ok(Self { id: trace.id, job, kept: trace.is_kept, complete: trace.is_complete, events, runs })
     }
 }
 
@@ -82,7 +83,7 @@ impl TraceRun {
         Self {
             attempt: run.attempt,
             token: run.token,
-            reserved_at: run.reserved_at.as_seconds(),
+            reserved_at: run.reserved_at.map(Millis::as_seconds),
             started_at: run.started_at.map(Millis::as_seconds),
             ended_at: run.ended_at.map(Millis::as_seconds),
             outcome: run.outcome.map(duly::Happening::as_str),
@@ -113,6 +114,7 @@ impl TraceEvent {
 #[pymethods]
 impl TraceRun {
     fn __repr__(&self) -> String {
-        format!("<duly.TraceRun {}: {}>", self.attempt, self.outcome.unwrap_or("goes on"))
+        let attempt = self.attempt.map_or_else(|| "?".to_owned(), |attempt| attempt.to_string());
+        format!("<duly.TraceRun {attempt}: {}>", self.outcome.unwrap_or("goes on"))
     }
 }

@@ -1,5 +1,7 @@
 //! One job: why it is where it is, all that it has, and what can be done with it.
 
+use std::time::{Duration, Instant};
+
 use duly::{Found, Happening, JobView, Millis, Queue, State, Trace};
 use hyper::StatusCode;
 use maud::{Markup, html};
@@ -18,12 +20,16 @@ use crate::trace::{precise, told, who};
 const MOST_SHOWN: usize = 64 * 1024;
 /// The bytes of data that can be edited: written in a form each may take three, and a form has 64 KiB.
 const MOST_EDITED: usize = 16 * 1024;
+/// So many events of a job are shown, the newest.
+const MOST_EVENTS: usize = 200;
+/// For so long a page reads histories.
+pub(super) const READ_ON: Duration = Duration::from_secs(2);
 
 pub(crate) async fn show(view: &View<'_>) -> Shown {
     let (named, queue, id) = asked(view).await?;
     let Some(found) = queue.find(&id).await? else { return gone(view, &named, &queue, &id).await };
     let (words, job) = (view.words, &found.job);
-    let trace = queue.trace(&id).await?;
+    let (trace, is_cut) = queue.last_life(&id, MOST_EVENTS, Instant::now() + READ_ON).await?;
     let body = html! {
         h1 { (words.job) " " span.name { (shown(&id)) } " " span.badge.(job.state.as_str()) { (state_name(job.state, words)) } }
         p.hint { (words.queue) ": " a href=(named.link("queue", &[("state", job.state.as_str())])) { (named.name) } }
@@ -33,7 +39,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         @if let Some(why) = &job.undecodable { section.empty.warn { h2 { (words.undecodable) } p { (shown(why)) } } }
         (facts(view, &found))
         (text(view, words.error, &job.envelope.error))
-        @if let Some(trace) = &trace { (timeline(view, trace)) }
+        @if let Some(trace) = &trace { (timeline(view, trace, is_cut)) }
         @if view.hides_data { p.hint { (words.data_hidden) } } @else {
             (headers(view, job))
             (data(view, job))
@@ -60,21 +66,24 @@ fn missing(words: &Words) -> Page {
 /// A job that is gone, as far as the history of its queue knows it.
 async fn gone(view: &View<'_>, named: &Named, queue: &Queue, id: &str) -> Shown {
     let words = view.words;
-    let Some(trace) = queue.trace(id).await? else { return Err(missing(words).into()) };
+    let (trace, is_cut) = queue.last_life(id, MOST_EVENTS, Instant::now() + READ_ON).await?;
+    let Some(trace) = trace else { return Err(missing(words).into()) };
     let body = html! {
         h1 { (words.job) " " span.name { (shown(id)) } " " span.badge { (words.gone) } }
         p.hint { (words.queue) ": " a href=(named.link("queue", &[])) { (named.name) } }
-        (timeline(view, &trace))
+        (timeline(view, &trace, is_cut))
     };
     Ok(Page::new(id, body))
 }
 
-/// What happened to it, the last thing first.
-fn timeline(view: &View<'_>, trace: &Trace) -> Markup {
+/// What happened to it, the last thing first; `is_cut`: there may be more than that.
+fn timeline(view: &View<'_>, trace: &Trace, is_cut: bool) -> Markup {
     let words = view.words;
     html! {
         h2 { (words.timeline) }
         @if !trace.is_kept { p.hint { (words.no_history) } }
+        @else if is_cut { p.hint { (fill(words.timeline_cut, &[&number(MOST_EVENTS as u64)])) } }
+        @else if !trace.is_complete { p.hint { (words.timeline_incomplete) } }
         div.scroll { table.cards.timeline {
             thead { tr { th { (words.at) } th { (words.what) } th { (words.details) } th { (words.by) } } }
             tbody { @for event in trace.events.iter().rev() { tr {

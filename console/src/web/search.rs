@@ -1,9 +1,12 @@
 //! Search: a job by its id or key, a queue by a part of its name.
 
+use std::time::Instant;
+
 use duly::{Error, Found, QueueInfo};
 use futures_util::future::join_all;
 use maud::{Markup, html};
 
+use super::job::READ_ON;
 use super::named::Named;
 use super::overview::is_of_one_queue;
 use super::queue::state_name;
@@ -32,11 +35,13 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         }
     }
     // A job that is gone is known to the history of its queue.
-    let mut gone = Vec::new();
+    let (mut gone, mut is_cut, until) = (Vec::new(), false, Instant::now() + READ_ON);
     for some in if found.is_empty() { searched } else { &[] }.chunks(AT_ONCE) {
-        let known = join_all(some.iter().map(|queue| was_in(view, queue, text))).await;
-        for (queue, is_known) in some.iter().zip(known) {
-            gone.extend(is_known?.then_some(queue));
+        let known = join_all(some.iter().map(|queue| was_in(view, queue, text, until))).await;
+        for (queue, known) in some.iter().zip(known) {
+            let (is_known, is_more) = known?;
+            gone.extend(is_known.then_some(queue));
+            is_cut |= is_more && !is_known;
         }
     }
     let is_nothing = found.is_empty() && gone.is_empty() && (by_name.is_empty() || !all);
@@ -46,6 +51,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         @if !found.is_empty() { (jobs(view, &found)) }
         @if !gone.is_empty() { (gone_jobs(view, &gone, text)) }
         @if is_nothing { (empty(words.nothing_found, &fill(words.nothing_found_more, &[&searched.len()]))) }
+        @if is_cut { p.hint { (words.histories_cut) } }
         p.hint { (fill(if searched.len() < queues.len() { words.searched_some } else { words.searched }, &[&searched.len()])) }
     };
     Ok(Page::new(words.search, body))
@@ -79,15 +85,24 @@ async fn find(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<Vec<Foun
     }
 }
 
-/// Does the history of this queue tell of a job with this id?
-async fn was_in(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<bool, Error> {
-    let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok(false) };
+/// Does the history of this queue tell of a job with this id? And is there more of it than could be read by then?
+async fn was_in(view: &View<'_>, queue: &QueueInfo, text: &str, until: Instant) -> Result<(bool, bool), Error> {
+    let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok((false, false)) };
     if duly::name::check_id(text).is_err() {
-        return Ok(false);
+        return Ok((false, false));
     }
-    let known = async { Ok(opened.history().await?.is_some() && opened.trace(text).await?.is_some()) };
+    if Instant::now() >= until {
+        return Ok((false, true));
+    }
+    let known = async {
+        if opened.history().await?.is_none() {
+            return Ok((false, false));
+        }
+        let (trace, is_cut) = opened.last_life(text, 1, until).await?;
+        Ok((trace.is_some(), is_cut))
+    };
     match known.await {
-        Err(error) if is_of_one_queue(&error) => Ok(false),
+        Err(error) if is_of_one_queue(&error) => Ok((false, false)),
         known => known,
     }
 }

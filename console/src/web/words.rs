@@ -340,6 +340,9 @@ words! {
     keep_history: "Keep a history", "保留历史";
     done_keep_history: "What happens to the jobs of this queue is kept from now on.", "从现在起保留此队列任务的经过。";
     timeline: "What happened", "经过";
+    timeline_cut: "There is more: a page reads histories for two seconds and shows the last {} events. `duly trace` tells all.", "还有更多：页面最多用两秒读取历史，只显示最近 {} 条事件。用 duly trace 可查看全部。";
+    timeline_incomplete: "What happened before is not kept, or no longer.", "更早的经过未保留，或已不再保留。";
+    histories_cut: "Their histories are long, and were not read to the end: a job that is gone may be in them. `duly trace` reads all of one.", "这些队列的历史较长，未能全部读取，已结束的任务可能仍在其中。用 duly trace 可读取某个队列的全部历史。";
     no_history: "The queue keeps no history: this is what the stored job tells. `duly history` says how to keep one.", "此队列未保留历史：以下只是任务记录中的内容。用 duly history 可开启。";
     what: "What", "事件";
     details: "Details", "详情";

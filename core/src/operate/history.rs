@@ -1,9 +1,9 @@
 //! The history of a queue: what happened to its last jobs, also to those that are gone. Off unless switched on; then each script notes
 //! what it does, two elements for each kind of event of a call, whatever the number of its jobs (`lua/lib/history`).
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::operate::inspect::JobView;
+use crate::operate::inspect::{Found, JobView};
 use crate::queue::{Part, Queue, TOKENS_A_MS};
 use crate::script::{Declared, KeepHistory, Trace as TraceScript};
 use crate::value::error::Error;
@@ -20,6 +20,9 @@ pub const DEFAULT_HISTORY_AGE: Duration = Duration::from_secs(24 * 3600);
 const EVENTS_A_JOB: u64 = 5;
 /// With more a call of the trace would go on for ever.
 const MAX_JOBS: u64 = 1_000_000;
+/// So many elements are read at first where a history is read from its end, and so many at the most.
+const FIRST_SPAN: u64 = 200;
+const LONGEST_SPAN: u64 = 2_000;
 /// The token of what was fetched ahead is a multiple of it.
 const AHEAD: u64 = 16;
 
@@ -114,6 +117,12 @@ impl Happening {
         Self::ALL.iter().find(|(_, known, _)| letter.strip_prefix(*known) == Some("")).map(|(happening, ..)| *happening)
     }
 
+    /// Is a job gone behind it?
+    #[doc(hidden)] // for the command
+    pub fn ends_job(self) -> bool {
+        matches!(self, Self::Done | Self::Cancelled | Self::Purged | Self::Replaced | Self::Trimmed | Self::Departed)
+    }
+
     /// Does it end the run of a job?
     fn ends_run(self) -> bool {
         matches!(
@@ -162,10 +171,10 @@ pub struct TraceEvent {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceRun {
-    /// Which attempt, from 1 on.
-    pub attempt: u32,
+    /// Which attempt, from 1 on. Like the token and the time of its reserve it is not known if the history no longer has its beginning.
+    pub attempt: Option<u32>,
     /// The token of its lease.
-    pub token: u64,
+    pub token: Option<u64>,
     /// The process that ran it: language, number and host.
     pub language: String,
     /// See `language`.
@@ -173,7 +182,7 @@ pub struct TraceRun {
     /// See `language`.
     pub host: String,
     /// When the worker got the job, by the server's clock.
-    pub reserved_at: Millis,
+    pub reserved_at: Option<Millis>,
     /// When the run started. Nobody knows that of one whose worker died before it had said so, nor of one that still goes on.
     pub started_at: Option<Millis>,
     /// When the server heard of its end.
@@ -184,7 +193,50 @@ pub struct TraceRun {
     pub error: Option<String>,
 }
 
+/// Is it the end of a run, by what it says itself?
+fn was_running(event: &TraceEvent) -> bool {
+    match event.what {
+        // The stored job tells it, and of how many runs it is the last.
+        _ if event.language.is_empty() => false,
+        Happening::Cancelled | Happening::Purged => event.detail.as_deref() == Some(State::Reserved.as_str()),
+        // Of what was replaced nobody has noted the state.
+        Happening::Replaced => false,
+        _ => true,
+    }
+}
+
 impl TraceRun {
+    /// The run that begins with this event, or, if that is another one, whose beginning is not known.
+    fn of(event: &TraceEvent) -> Self {
+        let is_begin = event.what == Happening::Reserved;
+        // Others end what its worker no longer does.
+        let is_its_worker = is_begin
+            || matches!(event.what, Happening::Done | Happening::Retried | Happening::Released | Happening::Failed);
+        Self {
+            attempt: event.attempt.filter(|_| is_begin),
+            token: event.token.filter(|_| is_begin),
+            language: if is_its_worker { event.language.clone() } else { String::new() },
+            pid: if is_its_worker { event.pid } else { 0 },
+            host: if is_its_worker { event.host.clone() } else { String::new() },
+            reserved_at: Some(event.at).filter(|_| is_begin),
+            // What was not fetched ahead starts at once.
+            started_at: event.token.filter(|token| is_begin && token % AHEAD != 0).map(|_| event.at),
+            ended_at: None,
+            outcome: None,
+            error: None,
+        }
+    }
+
+    fn end_with(&mut self, event: &TraceEvent) {
+        self.ended_at = Some(event.at);
+        self.outcome = Some(event.what);
+        self.error.clone_from(&event.error);
+        if let Some(took) = event.took {
+            let took = Millis::from_duration(took).unwrap_or(Millis::ZERO);
+            self.started_at = Some(event.at.saturating_sub(took));
+        }
+    }
+
     /// The class of its error, such as `ValueError`, if there is one.
     pub fn error_class(&self) -> Option<&str> {
         let class = self.error.as_deref()?.split(':').next()?;
@@ -204,6 +256,8 @@ pub struct Trace {
     pub job: Option<JobView>,
     /// Does the queue keep a history? Without one the events are those that the stored job tells.
     pub is_kept: bool,
+    /// Do the events begin with the push? Otherwise earlier ones are no longer kept, or were not noted, or the stored job tells them.
+    pub is_complete: bool,
     /// What happened, the first first.
     pub events: Vec<TraceEvent>,
 }
@@ -220,19 +274,7 @@ impl Trace {
                     if let Some(run) = open {
                         run.outcome = Some(Happening::LeaseEnded);
                     }
-                    runs.push(TraceRun {
-                        attempt: event.attempt.unwrap_or(1),
-                        token: event.token.unwrap_or_default(),
-                        language: event.language.clone(),
-                        pid: event.pid,
-                        host: event.host.clone(),
-                        reserved_at: event.at,
-                        // What was not fetched ahead starts at once.
-                        started_at: event.token.filter(|token| token % AHEAD != 0).map(|_| event.at),
-                        ended_at: None,
-                        outcome: None,
-                        error: None,
-                    });
+                    runs.push(TraceRun::of(event));
                 }
                 (Happening::Started, Some(run)) => run.started_at = Some(event.at),
                 // It never ran.
@@ -242,19 +284,19 @@ impl Trace {
                     run.ended_at = Some(event.at);
                     run.outcome = Some(Happening::LeaseEnded);
                 }
-                (what, Some(run)) if what.ends_run() => {
-                    run.ended_at = Some(event.at);
-                    run.outcome = Some(what);
-                    run.error.clone_from(&event.error);
-                    if let Some(took) = event.took {
-                        let took = Millis::from_duration(took).unwrap_or(Millis::ZERO);
-                        run.started_at = Some(event.at.saturating_sub(took));
-                    }
-                }
-                // The lease of its last run has ended, which is why it failed.
-                (Happening::Failed, None) => {
-                    if let Some(run) = runs.last_mut().filter(|run| run.outcome == Some(Happening::LeaseEnded)) {
+                (what, Some(run)) if what.ends_run() => run.end_with(event),
+                (what, None) if what.ends_run() && was_running(event) => {
+                    let lost = runs
+                        .last_mut()
+                        .filter(|run| what == Happening::Failed && run.outcome == Some(Happening::LeaseEnded));
+                    if let Some(run) = lost {
+                        // The lease of its last run has ended, which is why it failed.
                         run.error.clone_from(&event.error);
+                    } else {
+                        // Its beginning is no longer kept.
+                        let mut run = TraceRun::of(event);
+                        run.end_with(event);
+                        runs.push(run);
                     }
                 }
                 _ => {}
@@ -265,8 +307,8 @@ impl Trace {
 }
 
 impl Queue {
-    /// Keeps a history of this queue: what happened to its last jobs, about so many, and for how long at the most (default 1,000 jobs and
-    /// 24 h; at most 1,000,000 jobs). No jobs: none is kept any more, and what was kept goes.
+    /// Keeps a history of this queue: what happened to its last jobs, about so many, and how far back a trace tells of them (default 1,000 jobs and
+    /// 24 h; at most 1,000,000 jobs). What is older goes as new events come. No jobs: none is kept any more, and what was kept goes.
     ///
     /// An event takes 20 bytes on the server in a batch, about 60 and the host's name in a call of its own, and a job has three to five. The
     /// server works a tenth longer for batches of a hundred, a quarter for single calls; a queue without a history pays nothing.
@@ -303,7 +345,7 @@ impl Queue {
     #[doc(hidden)] // for the command
     pub async fn history(&self) -> Result<Option<HistoryBounds>, Error> {
         let (first, others) = self.first_and_others();
-        let reply = first.run(TraceScript { job_id: String::new(), start: 0 }.with([]).during("trace")).await?;
+        let reply = first.run(TraceScript::bounds().with([]).during("trace")).await?;
         let parts = others.len() as u64 + 1;
         // Their shares were rounded up.
         Ok(bounds(&reply.kept).map(|bounds| HistoryBounds { jobs: (bounds.jobs * parts).min(MAX_JOBS), ..bounds }))
@@ -314,42 +356,135 @@ impl Queue {
     /// nothing is known of it.
     pub async fn trace(&self, id: &str) -> Result<Option<Trace>, Error> {
         name::check_id(id).map_err(self.during("trace"))?;
-        let mut known: Option<Trace> = None;
+        let mut known = None;
         for part in self.parts_by_id(id) {
-            let trace = part.trace(id).await?;
-            // Its id may have been in another part before: then the job itself counts.
-            let is_better = !trace.events.is_empty() && known.as_ref().is_none_or(|known| known.job.is_none());
-            if is_better && (known.is_none() || trace.job.is_some()) {
-                known = Some(trace);
-            }
-            if known.as_ref().is_some_and(|known| known.job.is_some()) {
+            if is_known(&mut known, part.trace(id).await?) {
                 break;
             }
         }
         Ok(known)
     }
+
+    /// The last life of a job under this id, and of that so many events at the most, the newest: the history is read from its end, and until
+    /// a moment. Gives the trace, and whether there is more in the history that was not read.
+    #[doc(hidden)] // for the command
+    pub async fn last_life(
+        &self,
+        id: &str,
+        most_events: usize,
+        until: Instant,
+    ) -> Result<(Option<Trace>, bool), Error> {
+        name::check_id(id).map_err(self.during("trace"))?;
+        let (mut known, mut is_cut) = (None, false);
+        for part in self.parts_by_id(id) {
+            let (trace, is_more) = part.last_life(id, most_events, until).await?;
+            is_cut |= is_more;
+            if is_known(&mut known, trace) {
+                break;
+            }
+        }
+        Ok((known, is_cut))
+    }
+}
+
+/// Its id may have been in several parts: where the job itself is counts, and nothing more is asked then.
+fn is_known(known: &mut Option<Trace>, trace: Trace) -> bool {
+    if !trace.events.is_empty() && (known.is_none() || trace.job.is_some()) {
+        *known = Some(trace);
+    }
+    known.as_ref().is_some_and(|known| known.job.is_some())
+}
+
+/// What a part of the history says of a job.
+#[derive(Default)]
+struct Told {
+    events: Vec<TraceEvent>,
+    is_kept: bool,
+    /// The number of the first call that was read.
+    first: Option<u64>,
+    calls: u32,
+    /// Time was over before its end.
+    is_cut: bool,
 }
 
 impl Part {
     async fn trace(&self, id: &str) -> Result<Trace, Error> {
-        let about = |error: Error| error.during("trace");
         // Before its history: what happens meanwhile is in that.
-        let found = self.find(crate::script::By::Id, id).await.map_err(about)?;
-        let (mut events, mut start, mut is_kept) = (Vec::new(), Some(0), false);
+        let found = self.find(crate::script::By::Id, id).await.map_err(|error| error.during("trace"))?;
+        let told = self.read_history(id, 0, 0, None).await?;
+        self.as_trace(id, found, told.events, told.is_kept).await
+    }
+
+    /// From the call with the number `start` on, and before that with the number `stop`, 0 for the end.
+    async fn read_history(&self, id: &str, start: u64, stop: u64, until: Option<Instant>) -> Result<Told, Error> {
+        let (mut told, mut start) = (Told::default(), Some(start));
         // Each goes further than the one before, or there is nothing more that can be told.
         while let Some(number) = start {
-            let reply = self.run(TraceScript { job_id: id.to_owned(), start: number }.with([])).await?;
-            is_kept = !reply.kept.is_empty();
-            events.extend(reply.events.iter().filter_map(read));
+            if until.is_some_and(|until| Instant::now() >= until) {
+                told.is_cut = true;
+                break;
+            }
+            let reply = self.run(TraceScript { job_id: id.to_owned(), start: number, stop }.with([])).await?;
+            if told.calls > 0 && reply.first != Some(number) {
+                // Cut meanwhile: between what was read and this there is a hole.
+                told.events.clear();
+            }
+            told.calls += 1;
+            told.is_kept = !reply.kept.is_empty();
+            told.first = told.first.or(reply.first);
+            told.events.extend(reply.events.iter().filter_map(read));
             start = reply.next.filter(|&next| next > number);
         }
+        Ok(told)
+    }
+
+    async fn last_life(&self, id: &str, most_events: usize, until: Instant) -> Result<(Trace, bool), Error> {
+        let found = self.find(crate::script::By::Id, id).await.map_err(|error| error.during("trace"))?;
+        let bounds = self.run(TraceScript::bounds().with([])).await?;
+        let (head, mut stop) = (bounds.first.unwrap_or(1), bounds.end);
+        let (mut span, mut events, mut is_cut) = (FIRST_SPAN, Vec::new(), false);
+        let is_push = |event: &TraceEvent| event.what == Happening::Pushed;
+        while stop > head && !events.iter().any(is_push) && events.len() <= most_events {
+            let start = stop.saturating_sub(span).max(head);
+            let told = self.read_history(id, start, stop, Some(until)).await?;
+            is_cut = told.is_cut;
+            if is_cut {
+                break;
+            }
+            events.splice(0..0, told.events);
+            // One that begins in the middle of a call.
+            stop = told.first.unwrap_or(start);
+            span = if told.calls == 1 { (span * 2).min(LONGEST_SPAN) } else { (span / 2).max(FIRST_SPAN) };
+        }
+        events.drain(..events.iter().rposition(is_push).unwrap_or(0));
+        is_cut |= events.len() > most_events;
+        events.drain(..events.len().saturating_sub(most_events));
+        let trace = self.as_trace(id, found, events, !bounds.kept.is_empty()).await?;
+        Ok((trace, is_cut))
+    }
+
+    async fn as_trace(
+        &self,
+        id: &str,
+        found: Option<Found>,
+        mut events: Vec<TraceEvent>,
+        is_kept: bool,
+    ) -> Result<Trace, Error> {
+        let is_complete = events.first().is_some_and(|first| first.what == Happening::Pushed);
         if events.is_empty()
             && let Some(found) = &found
         {
             events = told_by(&found.job, found.token);
             self.add_worker(id, &mut events).await?;
         }
-        Ok(Trace { id: id.to_owned(), job: found.map(|found| found.job), is_kept, events })
+        Ok(Trace { id: id.to_owned(), job: found.map(|found| found.job), is_kept, is_complete, events })
+    }
+}
+
+impl TraceScript {
+    /// Where the history begins and ends, and how much is kept.
+    fn bounds() -> Self {
+        Self { job_id: String::new(), start: 0, stop: 0 }
     }
 }
 

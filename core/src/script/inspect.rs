@@ -40,11 +40,11 @@ scripts! {
     items: (id_or_key: &'a str),
     reply: Option<FoundReply>;
 
-    /// What the history has of one job, from the entry with the number `start` on.
+    /// What the history has of one job, from the call with the number `start` on until that with the number `stop`; 0: to its end.
     Trace = "trace",
     kind: Reads,
     keys: [Meta, History],
-    arguments: { job_id: String, start: u64 },
+    arguments: { job_id: String, start: u64, stop: u64 },
     reply: TraceReply;
 
     /// The server's time in ms, from which spans are counted.
@@ -72,10 +72,14 @@ scripts! {
 /// A page of what the history has of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TraceReply {
-    /// The number of the entry to go on with.
+    /// The number of the call to go on with.
     pub(crate) next: Option<u64>,
     /// `<events>;<ms>`, or nothing without a history.
     pub(crate) kept: String,
+    /// The number of the first call that was read; where no job is asked for, of the first that there is.
+    pub(crate) first: Option<u64>,
+    /// The number that the next call will have.
+    pub(crate) end: u64,
     /// Of each event the ms, who made the call, and the line.
     pub(crate) events: Vec<[String; 3]>,
 }
@@ -83,14 +87,17 @@ pub(crate) struct TraceReply {
 impl FromReply for TraceReply {
     fn decode(reply: Value) -> Result<Self, Error> {
         let mut items = array(reply)?.into_iter();
-        let next_entry = number(next(&mut items, "where to go on")?)?;
+        let next_call = number(next(&mut items, "where to go on")?)?;
         let kept = lossy(next(&mut items, "how much is kept")?)?;
+        let first = number(next(&mut items, "where it began")?)?;
+        let end = number(next(&mut items, "where the history ends")?)?;
+        let call = |number: i64| u64::try_from(number).ok().filter(|&number| number > 0);
         let mut events = Vec::new();
         while let Some(at) = items.next() {
             let origin = lossy(next(&mut items, "who made a call")?)?;
             events.push([lossy(at)?, origin, lossy(next(&mut items, "what happened")?)?]);
         }
-        Ok(Self { next: u64::try_from(next_entry).ok().filter(|&entry| entry > 0), kept, events })
+        Ok(Self { next: call(next_call), kept, first: call(first), end: call(end).unwrap_or(1), events })
     }
 }
 

@@ -52,9 +52,9 @@ async fn without_a_history_a_trace_tells_what_the_stored_job_does_and_nothing_is
     let held = take(&queue).await;
     let runs = trace(&queue, "a").await.runs();
     assert_eq!(runs[0].language, "", "no worker has it");
-    assert_eq!((runs.len(), runs[0].token, runs[0].attempt), (1, held.token(), 1));
+    assert_eq!((runs.len(), runs[0].token, runs[0].attempt), (1, Some(held.token()), Some(1)));
     let now = queue.find("a").await.unwrap().unwrap().now;
-    assert!(now.saturating_sub(runs[0].reserved_at) < Millis::from_secs(60), "the token says when");
+    assert!(now.saturating_sub(runs[0].reserved_at.unwrap()) < Millis::from_secs(60), "the token says when");
     held.settle(Outcome::FailNow, "ValueError: no").await.unwrap();
     let last = trace(&queue, "a").await.events.pop().unwrap();
     assert_eq!((last.what, last.error.as_deref()), (Happening::Failed, Some("ValueError: no")));
@@ -101,12 +101,12 @@ async fn the_life_of_a_job_is_known_when_it_is_gone() {
         assert!(!event.host.is_empty());
     }
     let runs = known.runs();
-    assert_eq!((runs.len(), runs[0].token, runs[1].token), (2, first, held.token()));
-    assert_eq!((runs[0].attempt, runs[1].attempt), (1, 2));
+    assert_eq!((runs.len(), runs[0].token, runs[1].token), (2, Some(first), Some(held.token())));
+    assert_eq!((runs[0].attempt, runs[1].attempt), (Some(1), Some(2)));
     assert_eq!((runs[0].outcome, runs[1].outcome), (Some(Happening::Retried), Some(Happening::Done)));
     assert_eq!(runs[0].error.as_deref(), Some("ValueError:  no at line 2"), "a history has a line an event");
     assert_eq!((runs[0].error_class(), runs[1].error_class()), (Some("ValueError"), None));
-    let moments = [runs[1].reserved_at, runs[1].started_at.unwrap(), runs[1].ended_at.unwrap()];
+    let moments = [runs[1].reserved_at.unwrap(), runs[1].started_at.unwrap(), runs[1].ended_at.unwrap()];
     assert_eq!(moments.map(|at| at.get() % 100_000), [3_000, 3_000, 3_500], "by hand: it starts at once");
     assert_eq!(client.queue("other").unwrap().history().await.unwrap(), None, "each queue has its own");
 }
@@ -151,10 +151,10 @@ async fn a_workers_runs_are_told_with_how_long_they_took() {
         assert_eq!(run.outcome, Some(Happening::Done));
         let (started, ended) = (run.started_at.unwrap(), run.ended_at.unwrap());
         assert!(ended.saturating_sub(started) >= Millis::new(29), "{run:?}");
-        assert!(started >= run.reserved_at.saturating_sub(Millis::new(2)), "{run:?}");
+        assert!(started >= run.reserved_at.unwrap().saturating_sub(Millis::new(2)), "{run:?}");
     }
     let runs = trace(&queue, "fails").await.runs();
-    let outcomes: Vec<_> = runs.iter().map(|run| (run.attempt, run.outcome)).collect();
+    let outcomes: Vec<_> = runs.iter().map(|run| (run.attempt.unwrap(), run.outcome)).collect();
     assert_eq!(outcomes, [(1, Some(Happening::Retried)), (2, Some(Happening::Failed))], "{runs:?}");
     assert!(runs.iter().all(|run| run.error.as_deref().is_some_and(|error| error.contains("no such order"))));
     assert_eq!(trace(&queue, "unhandled").await.events.last().unwrap().what, Happening::Failed);
@@ -173,7 +173,7 @@ async fn a_worker_that_died_shows_in_the_trace() {
     let expected = ["pushed", "reserved", "lease_ended", "reserved", "lease_ended", "failed"];
     assert_eq!(happenings(&queue, "a").await, expected);
     let runs = trace(&queue, "a").await.runs();
-    assert_eq!(runs.iter().map(|run| run.attempt).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(runs.iter().map(|run| run.attempt.unwrap()).collect::<Vec<_>>(), [1, 2]);
     assert!(runs.iter().all(|run| run.outcome == Some(Happening::LeaseEnded)));
     assert!(runs[1].error.as_deref().unwrap().starts_with("lease ended"), "{:?}", runs[1]);
     // The same in a reserve that takes it back.
@@ -373,7 +373,17 @@ async fn what_makes_no_sense_is_refused_and_what_others_wrote_stops_nobody() {
     assert_eq!(queue.trace("").await.unwrap_err().kind(), ErrorKind::InvalidArgument);
     queue.keep_history(10, SECOND * 60).await.unwrap();
     queue.push(job("a")).await.unwrap();
-    server.redis_cli(&["rpush", "duly:{q}:history", "nonsense", "1;x", "9;9;9;\nQ"]);
+    server.redis_cli(&[
+        "rpush",
+        "duly:{q}:history",
+        "nonsense",
+        "1;x",
+        "9;9;9;\nQ",
+        "\tR\tno-semicolon",
+        "b",
+        "x\tR\t1;",
+        "b",
+    ]);
     queue.push(job("b")).await.unwrap();
     assert_eq!(happenings(&queue, "b").await, ["pushed"]);
     server.redis_cli(&["hset", "duly:{q}:meta", "history", "many"]);
@@ -487,6 +497,135 @@ async fn each_end_is_told_once_and_no_run_goes_on_for_ever() {
     let runs = trace(&queue, "c").await.runs();
     let outcomes: Vec<_> = runs.iter().map(|run| run.outcome).collect();
     assert_eq!(outcomes, [Some(Happening::LeaseEnded), Some(Happening::Done)], "{runs:?}");
+}
+
+#[tokio::test]
+async fn where_the_beginning_is_gone_a_trace_says_so_and_makes_up_nothing() {
+    let server = Server::start();
+    let (_, queue) = at_a_still_clock(&server).await;
+    queue.keep_history(1, SECOND * 3_600).await.unwrap();
+    // So many events that all that was noted before is gone.
+    let pass_by = async |queue: &Queue| {
+        for _ in 0..12 {
+            let jobs = (0..100).map(|_| NewJob::new(&1).unwrap().priority(9)).collect();
+            for pushed in queue.push_batch(jobs).await.unwrap() {
+                queue.cancel(pushed.id()).await.unwrap();
+            }
+        }
+    };
+    queue.push(job("long").max_retries(9).retry(at_once())).await.unwrap();
+    assert!(trace(&queue, "long").await.is_complete);
+    let held = take(&queue).await;
+    pass_by(&queue).await;
+    held.settle(Outcome::FAILURE, "ValueError: no").await.unwrap();
+    let known = trace(&queue, "long").await;
+    assert!(known.is_kept && !known.is_complete);
+    let [run] = &known.runs()[..] else { panic!("{known:?}") };
+    assert_eq!((run.attempt, run.token, run.reserved_at, run.started_at), (None, None, None, None));
+    assert_eq!((run.outcome, run.error_class()), (Some(Happening::Retried), Some("ValueError")));
+    assert_eq!(run.pid, std::process::id());
+    // All of it is gone: the stored job tells, and says how often it has failed.
+    queue.reschedule("long", When::After(Millis::from_secs(60))).await.unwrap();
+    pass_by(&queue).await;
+    let known = trace(&queue, "long").await;
+    assert_eq!(known.events.iter().map(|event| event.what.as_str()).collect::<Vec<_>>(), ["pushed", "retried"]);
+    assert!(known.is_kept && !known.is_complete, "a push that the stored job tells of is no beginning");
+    assert!(known.runs().is_empty(), "{known:?}");
+    queue.cancel("long").await.unwrap();
+    // Cancelled while it ran, and while it did not.
+    for (id, state) in [("ran", State::Reserved), ("waited", State::Ready)] {
+        queue.push(job(id)).await.unwrap();
+        let _held = if state == State::Reserved { Some(take(&queue).await) } else { None };
+        pass_by(&queue).await;
+        queue.cancel(id).await.unwrap();
+        let known = trace(&queue, id).await;
+        let outcomes: Vec<_> = known.runs().iter().map(|run| (run.outcome, run.language.clone())).collect();
+        let expected =
+            if state == State::Reserved { vec![(Some(Happening::Cancelled), String::new())] } else { vec![] };
+        assert_eq!((outcomes, known.is_complete), (expected, false), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_life_of_a_job_is_read_from_the_end() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    let far = || std::time::Instant::now() + SECOND * 60;
+    let last_life = async |id: &str, most: usize| {
+        let (trace, is_cut) = queue.last_life(id, most, far()).await.unwrap();
+        let events = trace.iter().flat_map(|trace| &trace.events).map(|event| event.what.as_str()).collect::<Vec<_>>();
+        (events.join(" "), trace.is_some_and(|trace| trace.is_complete), is_cut)
+    };
+    assert_eq!(last_life("a", 9).await, (String::new(), false, false), "without a history");
+    queue.keep_history(5_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    queue.push(job("early")).await.unwrap();
+    queue.cancel("early").await.unwrap();
+    let in_between = async || {
+        for at in 0..700 {
+            queue.push(job(&format!("between-{at}")).key("k").on_duplicate(OnDuplicate::Replace)).await.unwrap();
+        }
+        queue.push_batch((0..1_000).map(|at| job(&format!("{at}-{}", "x".repeat(100)))).collect()).await.unwrap();
+        queue.purge(State::Ready).await.unwrap();
+    };
+    in_between().await;
+    queue.push(job("early")).await.unwrap();
+    queue.push(job("moved").delay(SECOND * 60)).await.unwrap();
+    for _ in 0..300 {
+        queue.reschedule("moved", When::After(Millis::from_secs(60))).await.unwrap();
+    }
+    queue.push(job("long").priority(0)).await.unwrap();
+    let held = take(&queue).await;
+    in_between().await;
+    held.ack().await.unwrap();
+    assert_eq!(last_life("long", 9).await, ("pushed reserved done".to_owned(), true, false));
+    assert_eq!(last_life("early", 9).await, ("pushed purged".to_owned(), true, false), "of two lives the last");
+    assert_eq!(happenings(&queue, "early").await, ["pushed", "cancelled", "pushed", "purged"]);
+    let moved = ["rescheduled"; 9].join(" ");
+    assert_eq!(last_life("moved", 9).await, (moved, false, true), "the newest");
+    assert_eq!(last_life("nobody", 9).await, (String::new(), false, false));
+    assert_eq!(last_life("between-0", 9).await.0, "pushed replaced");
+    // Time is over.
+    let (trace, is_cut) = queue.last_life("long", 9, std::time::Instant::now()).await.unwrap();
+    assert!(trace.is_none() && is_cut);
+    // Nothing is read of what is no longer there, and nothing twice.
+    server.redis_cli(&["ltrim", "duly:{q}:history", "1001", "-1"]);
+    assert_eq!(last_life("long", 9).await, ("pushed reserved done".to_owned(), true, false));
+    assert_eq!(last_life("between-0", 9).await.0, "pushed replaced");
+    assert_eq!(last_life("nobody", 9).await, (String::new(), false, false));
+}
+
+#[tokio::test]
+async fn a_trace_reads_many_calls_at_once_and_few_large_ones() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    queue.keep_history(100_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    let reads = async |id: &str| {
+        server.redis_cli(&["config", "resetstat"]);
+        assert!(queue.trace(id).await.unwrap().is_none());
+        let stats = server.redis_cli(&["info", "commandstats"]);
+        let calls = |name: &str| {
+            let line =
+                stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls="))?.split(',').next());
+            line.map_or(0, |calls| calls.parse::<u32>().unwrap())
+        };
+        (calls("lrange") + calls("lindex"), calls("evalsha"))
+    };
+    queue.trace("nobody").await.unwrap();
+    for _ in 0..2_500 {
+        queue.push(NewJob::new(&1).unwrap()).await.unwrap();
+    }
+    let (commands, calls) = reads("nobody").await;
+    // One of the calls finds the job.
+    assert!(calls <= 4 && commands <= 6 * calls, "{commands} reads in {calls} calls");
+    queue.keep_history(0, DEFAULT_HISTORY_AGE).await.unwrap();
+    queue.keep_history(100_000, DEFAULT_HISTORY_AGE).await.unwrap();
+    for round in 0..30 {
+        let long = |at| job(&format!("{round}-{at:03}-{}", "x".repeat(100)));
+        queue.push_batch((0..1_000).map(long).collect()).await.unwrap();
+    }
+    // 3.2 MB: about six calls of 512 KiB, and in each no more than two batches behind that.
+    let (_, calls) = reads("nobody").await;
+    assert!((6..=9).contains(&calls), "{calls} calls");
 }
 
 #[tokio::test]

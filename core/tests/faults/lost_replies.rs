@@ -7,7 +7,7 @@ use crate::support::proxy::{Fault, Proxy};
 use crate::support::slow_line::{Line, SlowLine};
 use crate::support::verbs::{self, Verb, new_job, summary};
 use crate::support::{self, Server};
-use duly::{ErrorKind, NewJob, OnDuplicate, Pushed, Queue, ReserveOptions, State};
+use duly::{ErrorKind, Limits, NewJob, OnDuplicate, Pushed, Queue, ReserveOptions, State};
 use tokio::task::JoinSet;
 
 async fn behind(server: &Server) -> (Proxy, duly::Client) {
@@ -572,6 +572,48 @@ async fn a_push_that_comes_again_after_the_servers_clock_jumped_is_stored_and_co
         let entries = server.redis_cli(&["LLEN", &format!("duly:{{{how}}}:ready:5")]);
         assert_eq!(entries.trim(), expected.1.to_string(), "{how}");
     }
+}
+
+#[tokio::test]
+async fn a_trace_whose_beginning_is_cut_while_it_is_read_has_no_hole() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let (queue, other) = (client.queue("orders").unwrap(), server.queue("orders"));
+    other.keep_history(10_000, duly::DEFAULT_HISTORY_AGE).await.unwrap();
+    other.push(NewJob::new(&1).unwrap().id("a")).await.unwrap();
+    for _ in 0..1_500 {
+        other.push(NewJob::new(&1).unwrap()).await.unwrap();
+    }
+    reserve(&other).await[0].ack().await.unwrap();
+    assert!(queue.trace("a").await.unwrap().unwrap().is_complete);
+    let run = async move { queue.trace("a").await };
+    // Behind the first page.
+    let meanwhile = async { drop(server.redis_cli(&["LTRIM", "duly:{orders}:history", "2400", "-1"])) };
+    let trace = lose_reply(&proxy, 2, run, meanwhile).await.unwrap().unwrap();
+    let events: Vec<_> = trace.events.iter().map(|event| event.what.as_str()).collect();
+    assert_eq!((events, trace.is_complete), (vec!["reserved", "done"], false));
+}
+
+#[tokio::test]
+async fn a_push_that_comes_again_when_it_is_in_and_the_queue_is_full_is_not_refused() {
+    let server = Server::start();
+    let (proxy, client) = behind(&server).await;
+    let (queue, other) = (client.queue("orders").unwrap(), server.queue("orders"));
+    other.set_limits(&Limits::new().max_length(3)).await.unwrap();
+    // So that its client knows that there are limits.
+    queue.push(NewJob::new(&0).unwrap()).await.unwrap();
+    reserve(&other).await[0].ack().await.unwrap();
+    let run = async move { queue.push_batch((0..3).map(|number| NewJob::new(&number).unwrap()).collect()).await };
+    let meanwhile = async {
+        // One of them is done, and another job has its room.
+        reserve(&other).await[0].ack().await.unwrap();
+        other.push(NewJob::new(&4).unwrap()).await.unwrap();
+        for key in server.redis_cli(&["KEYS", "duly:{orders}:call:*"]).lines() {
+            server.redis_cli(&["DEL", key]);
+        }
+    };
+    let pushed = lose_reply(&proxy, 0, run, Box::pin(meanwhile)).await.unwrap();
+    assert!(pushed.iter().all(|one| matches!(one, Pushed::Created { .. })), "{pushed:?}");
 }
 
 /// What waits for replicas goes by another way, and comes again as other calls do.

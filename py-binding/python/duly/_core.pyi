@@ -1149,6 +1149,13 @@ class Trace:
         """Whether the queue keeps a history."""
 
     @property
+    def complete(self) -> bool:
+        """Whether the events begin with the push.
+
+        If not, earlier ones are no longer kept, were not noted, or the stored job tells all of them.
+        """
+
+    @property
     def events(self) -> list[TraceEvent]:
         """What happened to the job, the first first."""
 
@@ -1217,16 +1224,16 @@ class TraceRun:
     """One run of a job, as its events tell it. Times are unix seconds by the server's clock."""
 
     @property
-    def attempt(self) -> int:
-        """Which attempt, from 1 on."""
+    def attempt(self) -> int | None:
+        """Which attempt, from 1 on; like `token` and `reserved_at` None if the beginning is no longer kept."""
 
     @property
-    def token(self) -> int:
+    def token(self) -> int | None:
         """The token of its lease."""
 
     @property
     def language(self) -> str:
-        """The language of the process that ran it: `rust`, `python` or `php`."""
+        """The language of the process that ran it: `rust`, `python` or `php`. Empty if nobody knows."""
 
     @property
     def pid(self) -> int:
@@ -1237,7 +1244,7 @@ class TraceRun:
         """The host of that process."""
 
     @property
-    def reserved_at(self) -> float:
+    def reserved_at(self) -> float | None:
         """When the worker got the job."""
 
     @property
