@@ -11,7 +11,7 @@ if earlier then return earlier end
 --- include: call/meta
 -- without: jobs are pushed into levels and formats that others do not see
 if refused then return refused end
---- include: call/clock, push/due, wake/one, wake/at, job/routing, job/delayed_member, job/keeps_result, job/remove, push/holder
+--- include: call/clock, push/due, wake/one, wake/at, job/routing, job/delayed_member, job/keeps_result, job/remove, push/holder, push/expired_holder
 
 -- The reads that fail on a foreign type come before the first write, so that nothing is stored by half.
 -- without: a foreign type under `delayed` leaves a record that nobody hands out
@@ -48,7 +48,9 @@ for i = first_item, #ARGV, 4 do
   local holder = holder_of(id, key)
   local line = 'created'
   -- with `if false then`: a duplicate replaces the job that is there
-  if holder and if_duplicate ~= 'replace' then
+  local are_expired = holder and if_duplicate ~= 'replace' and all_expired(key, holder)
+  -- without `and not are_expired`: a job that nobody will run keeps another one out
+  if holder and if_duplicate ~= 'replace' and not are_expired then
     line = (if_duplicate == 'keep' and 'kept ' or 'duplicate ') .. holder
   --- if limited
   -- with `elseif false then`: of pushes that come together more are stored than fit
@@ -62,6 +64,7 @@ for i = first_item, #ARGV, 4 do
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       -- without: a replacement opens a full server to the jobs behind it
       if stored == 0 then redis.call('HSET', meta, 'format', 'FORMAT') end
+      if are_expired then redis.pcall('HINCRBY', stats, 'expired', 1) end
       --- include: push/make_room
     end
     redis.call('HSET', jobs, id, record)

@@ -9,7 +9,7 @@ if earlier then return earlier end
 --- include: call/meta
 -- without: jobs are requeued into levels and formats that the caller does not know
 if refused then return refused end
---- include: job/routing, history/events
+--- include: job/routing, job/expiry, history/events
 -- The reads that fail on a foreign type come before the first write, so that no job is lost between two sets.
 -- without: a foreign type under `returned` loses the requeued jobs
 redis.call('HLEN', returned)
@@ -46,9 +46,9 @@ for at = first_item, #ARGV do
       end
       redis.call('ZREM', failed, id)
       redis.call('HDEL', returned, id)
-      -- What was run again by hand has begun before. Data that ends like this only counts as come back once.
+      -- What was run again by hand has begun before.
       -- without: a job that expires is dropped when it is run again
-      if string.find(record, '"expires":', -64, true) then redis.call('HSET', returned, id, '0;1;') end
+      if expiry_of(record) then redis.call('HSET', returned, id, '0;1;') end
       if key then redis.call('HSET', keys, key, id) end
       redis.call('RPUSH', ready(level), id)
       requeued = requeued + 1

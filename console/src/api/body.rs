@@ -12,17 +12,23 @@ use super::reply::Refusal;
 
 /// Of one request.
 pub(super) const MOST_BODY_BYTES: usize = 16 * 1024 * 1024;
-/// Of all requests together that are read or carried out: those that are more wait.
+/// Of all requests together that are read or carried out: those that are more wait. Small ones have room of their own, so that no large or
+/// slow one keeps a job from being acked.
 const MOST_KIB: usize = 128 * 1024;
+const MOST_KIB_OF_SMALL: usize = 32 * 1024;
+const SMALL_BYTES: usize = 64 * 1024;
 /// How long a body may take, with that wait.
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// What all bodies together may have.
-pub(super) struct Bodies(Semaphore);
+pub(super) struct Bodies {
+    small: Semaphore,
+    large: Semaphore,
+}
 
 impl Default for Bodies {
     fn default() -> Self {
-        Self(Semaphore::new(MOST_KIB))
+        Self { small: Semaphore::new(MOST_KIB_OF_SMALL), large: Semaphore::new(MOST_KIB) }
     }
 }
 
@@ -50,13 +56,14 @@ impl Bodies {
         if length.is_some_and(|bytes| bytes > MOST_BODY_BYTES) {
             return Err(Refusal::too_large(MOST_BODY_BYTES));
         }
-        let room = length.unwrap_or(MOST_BODY_BYTES).div_ceil(1024);
+        let is_small = length.is_some_and(|bytes| bytes <= SMALL_BYTES);
+        let wanted = length.unwrap_or(MOST_BODY_BYTES).div_ceil(1024);
         let read = async {
-            let room = u32::try_from(room).unwrap_or(u32::MAX);
-            let room = self.0.acquire_many(room).await;
+            let rooms = if is_small { &self.small } else { &self.large };
+            let room = rooms.acquire_many(u32::try_from(wanted).unwrap_or(u32::MAX)).await;
             (room, Limited::new(body, MOST_BODY_BYTES).collect().await)
         };
-        let (Ok(room), collected) = timeout(LONGEST, read).await.map_err(|_| Refusal::too_slow())? else {
+        let (Ok(mut room), collected) = timeout(LONGEST, read).await.map_err(|_| Refusal::too_slow())? else {
             return Err(Refusal::busy("no body is read any more"));
         };
         let not_whole = || Refusal::invalid("the body is not whole");
@@ -67,6 +74,8 @@ impl Bodies {
         if length.is_some_and(|length| length != bytes.len()) {
             return Err(not_whole());
         }
+        // A body of unknown length had room for the longest: what it does not need is others', also while its request waits for a job.
+        drop(room.split(wanted.saturating_sub(bytes.len().div_ceil(1024))));
         Ok(Read { bytes, _room: room })
     }
 }

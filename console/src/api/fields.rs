@@ -21,6 +21,9 @@ pub(super) struct Object<'a> {
     known: Vec<&'static str>,
 }
 
+/// No object has more.
+const MOST_FIELDS: usize = 64;
+
 /// The fields in their order, each value as it was written.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
 
@@ -37,6 +40,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut fields = Vec::new();
                 while let Some(field) = map.next_entry()? {
+                    if fields.len() == MOST_FIELDS {
+                        return Err(serde::de::Error::custom("too many fields"));
+                    }
                     fields.push(field);
                 }
                 Ok(fields)
@@ -59,7 +65,9 @@ impl<'a> Object<'a> {
     pub(super) fn read(at: String, text: &'a [u8]) -> Result<Self, Refusal> {
         let what = if at.is_empty() { "the body".to_owned() } else { format!("`{}`", at.trim_end_matches('.')) };
         let Members(fields) = serde_json::from_slice(text).map_err(|error| match error.classify() {
-            Category::Data => Refusal::invalid(format!("{what} must be a JSON object")),
+            Category::Data => {
+                Refusal::invalid(format!("{what} must be a JSON object of {MOST_FIELDS} fields or fewer"))
+            }
             _ => Refusal::invalid(format!("{what} is not JSON (line {}, column {})", error.line(), error.column())),
         })?;
         let mut names = HashSet::new();
@@ -117,7 +125,15 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn headers(&mut self, name: &'static str) -> Result<Option<BTreeMap<String, String>>, Refusal> {
-        self.take(name, "an object whose values are strings")
+        const MUST_BE: &str = "an object of strings, each name once, 64 or fewer";
+        let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else { return Ok(None) };
+        let wrong = || self.wrong(name, MUST_BE);
+        let Members(fields) = serde_json::from_str(raw.get()).map_err(|_| wrong())?;
+        let count = fields.len();
+        let value = |raw: &RawValue| serde_json::from_str(raw.get()).map_err(|_| wrong());
+        let headers = fields.into_iter().map(|(name, raw)| Ok((name, value(raw)?)));
+        let headers = headers.collect::<Result<BTreeMap<_, _>, Refusal>>()?;
+        if headers.len() == count { Ok(Some(headers)) } else { Err(wrong()) }
     }
 
     /// A list of values as they were written.
@@ -179,8 +195,8 @@ mod tests {
     fn what_is_wrong_is_named_and_never_shown() {
         for (body, says) in [
             (&b"secret"[..], "the body is not JSON (line 1, column 1)"),
-            (b"\"secret\"", "the body must be a JSON object"),
-            (b"[]", "the body must be a JSON object"),
+            (b"\"secret\"", "the body must be a JSON object of 64 fields or fewer"),
+            (b"[]", "the body must be a JSON object of 64 fields or fewer"),
             (b"{\"a\":1} secret", "the body is not JSON (line 1, column 9)"),
             (b"{\"a\":NaN}", "the body is not JSON (line 1, column 6)"),
             (b"{\"a\":1,\"\\u0061\":2}", "`a` is there twice"),

@@ -41,6 +41,10 @@ impl Call<'_> {
         if object.has("jobs") {
             let jobs = object.list("jobs")?.unwrap_or_default();
             object.end()?;
+            // Before any of them is read: a body has room for millions.
+            if jobs.len() > duly::MAX_BATCH {
+                return Err(Refusal::invalid(format!("`jobs` must have {} jobs or fewer", duly::MAX_BATCH)));
+            }
             let read = |(index, job): (usize, &&serde_json::value::RawValue)| {
                 new_job(Object::read(format!("jobs[{index}]."), job.get().as_bytes())?)
             };
@@ -180,7 +184,7 @@ mod tests {
             (r#"{"delay": 1, "at": 2}"#, "give `delay` or `at`, not both"),
             (r#"{"delay": "1"}"#, "`delay` must be a number of seconds"),
             (r#"{"priority": 256}"#, "`priority` must be a whole number"),
-            (r#"{"headers": {"a": 1}}"#, "`headers` must be an object whose values are strings"),
+            (r#"{"headers": {"a": 1}}"#, "`headers` must be an object of strings"),
             (r#"{"on_duplicate": "reject"}"#, "on_duplicate must be"),
             (
                 r#"{"retry": {"linear": {"step": 5, "cap": 60}}}"#,
@@ -191,7 +195,7 @@ mod tests {
             (r#"{"retry": {"fixed": {"delay": 1}, "list": {"delays": [1]}}}"#, "`retry.list` is not known here"),
             (r#"{"retry": {"list": {"delays": ["1"]}}}"#, "`retry.list.delays` must be a list of numbers"),
             (r#"{"retry": {}}"#, "`retry` must be an object with linear"),
-            (r#"{"retry": "linear"}"#, "`retry` must be a JSON object"),
+            (r#"{"retry": "linear"}"#, "`retry` must be a JSON object of 64 fields or fewer"),
         ] {
             let error = read(body).unwrap_err();
             assert!(error.starts_with(says), "{body}: {error}");

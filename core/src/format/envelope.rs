@@ -196,6 +196,8 @@ impl Envelope {
             writer.json("headers", &self.headers);
         }
         if let Some(expires) = self.expires {
+            // Before: the scripts read the end of such a record.
+            self.write_unknown(writer);
             // A reader of version 1 would run it whenever that is: it leaves version 2 alone.
             writer.number("v", WITH_EXPIRY);
             writer.number("expires", expires);
@@ -203,6 +205,12 @@ impl Envelope {
         if let Some(ttl) = self.result_ttl {
             writer.number("result_ttl", ttl);
         }
+        if self.expires.is_none() {
+            self.write_unknown(writer);
+        }
+    }
+
+    fn write_unknown(&self, writer: &mut Writer) {
         for field in &self.unknown {
             writer.verbatim(&field.name, field.value.as_str());
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::format::envelope::Envelope;
+use crate::process::host;
 use crate::queue::settle::Settlement;
 use crate::queue::{Part, Queue};
 use crate::value::data::Data;
@@ -106,11 +107,13 @@ impl Job {
         self.is_suspect
     }
 
-    /// How long after it was reserved it expires, by the server's clock; nothing if it does not, or if a run of it has begun.
+    /// How long after it was reserved it expires; nothing if it does not, or if a run of it has begun. By the server's clock, and by this
+    /// host's, whichever is behind: tokens run ahead of a clock that was set back, as by a failover, and a live job must not go for that.
     pub(crate) fn expires_in(&self) -> Option<Millis> {
         let has_begun = self.returns > 0 || self.envelope.attempts > 0 || self.is_suspect;
         let expires = self.envelope.expires.filter(|_| !has_begun)?;
-        Some(expires.saturating_sub(Millis::new(self.token / TOKENS_A_MS)))
+        let now = Millis::new(self.token / TOKENS_A_MS).min(host::now());
+        Some(expires.saturating_sub(now))
     }
 
     /// Had it expired when it was reserved?

@@ -174,17 +174,20 @@ impl Part {
         bytes > 0 && bytes.saturating_add(largest) > max_bytes
     }
 
-    /// Decodes what was granted. What cannot be decoded is settled as failed right away, with its bytes kept; what has expired goes.
-    pub(super) async fn decode_granted(&self, mut granted: Granted) -> Result<Vec<Job>, Error> {
+    /// Decodes what was granted. What cannot be decoded is settled as failed right away, with its bytes kept; what has expired goes. Of more
+    /// than `most` jobs the others go back.
+    pub(super) async fn decode_granted(&self, mut granted: Granted, most: usize) -> Result<Vec<Job>, Error> {
         let token = granted.token;
         let mut jobs = Vec::with_capacity(granted.jobs.len());
-        let mut others = Outcomes::default();
+        let (mut others, mut expired) = (Outcomes::default(), 0_usize);
         for job in &granted.jobs {
             match job.of_queue(self, token) {
                 Ok(job) if job.has_expired() => {
-                    let (queue, id) = (self.name(), job.id());
-                    tracing::info!(queue, id, "the job expired before it was reserved, and is dropped");
+                    expired += 1;
                     add_expired(&mut others, &job);
+                }
+                Ok(job) if jobs.len() == most => {
+                    others.other(Verb::Unstarted, job.id(), token, job.envelope.key.as_deref(), 0, "", None);
                 }
                 Ok(job) => jobs.push(job),
                 Err(why) => why.add_to(&mut others, job.id_bytes(), token),
@@ -193,6 +196,9 @@ impl Part {
         if others.len() > 0 {
             // On the heap, as above.
             Box::pin(self.settle_outcomes("reserve", &others)).await?;
+        }
+        if expired > 0 {
+            tracing::info!(queue = self.name(), expired, "jobs expired before they were reserved, and are dropped");
         }
         granted.jobs.clear(); // nobody's any more but the caller's
         Ok(jobs)
