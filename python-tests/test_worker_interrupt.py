@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -215,6 +217,85 @@ def test_an_interruption_never_hits_another_run(client: duly.Client, queue: duly
     assert len(queue.peek("failed", limit=500)) == reports[0].failed
 
 
+hold_the_gil = ctypes.PyDLL(None).usleep
+"""As C code of a handler may, for so many microseconds."""
+
+
+@pytest.mark.parametrize("kind", ["def", "def with hooks", "async def"])
+def test_a_run_whose_time_is_over_before_python_hears_of_it_is_not_begun(
+    kind: str, client: duly.Client, queue: duly.Queue
+) -> None:
+    began: list[tuple[object, str | None]] = []
+
+    class Hooks(duly.Middleware):
+        def before(self, job: duly.Job) -> None: ...
+
+    worker = duly.Worker(client, ["q"], middleware=[Hooks()] if kind == "def with hooks" else [])
+
+    def handle(job: duly.Job) -> None:
+        began.append((job.data, job.interrupted))
+
+    async def handle_too(job: duly.Job) -> None:
+        handle(job)
+
+    worker.on(None, handle_too if kind == "async def" else handle)
+
+    def has_timed_out() -> bool:
+        queue.push("late", timeout=0.05, max_retries=0, delay=0.4)
+        time.sleep(0.3)
+        # If its thread waits in the engine now, that takes the job, and ends its run.
+        hold_the_gil(400_000)
+        until(lambda: empty(queue), "the worker is stuck")
+        return queue.counts().failed == 1
+
+    with running(worker) as reports:
+        until(has_timed_out, "it always runs")
+        queue.push("next")
+        until(lambda: ("next", None) in began, "the worker is stuck")
+        until(lambda: empty(queue), "not reported")
+    assert {why for _, why in began} == {None}
+    assert (reports[0].acked, reports[0].failed) == (len(began), 1)
+
+
+def test_the_end_of_a_run_that_is_heard_of_late_is_not_that_of_the_next_one(program: Start) -> None:
+    """With the patience of `duly worker` the next job would count as one that does not end."""
+    code = """
+        import logging, threading, time
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+        worker._patience = 1
+        runs_long, said = threading.Event(), []
+
+        def hold_up(record):
+            said.append(record.getMessage())
+            if threading.current_thread().name == "duly-worker-watch":
+                runs_long.wait()
+
+        logging.getLogger("duly.worker").addFilter(hold_up)
+
+        @worker.on("interrupted")
+        def interrupted(job):
+            while True:
+                time.sleep(0.001)
+
+        worker.on("late", lambda job: time.sleep(0.5))
+
+        @worker.on("long")
+        def run_long(job):
+            runs_long.set()
+            time.sleep(3)
+
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="interrupted", timeout=0.1, max_retries=0)
+        jobs.push(2, name="late", timeout=0.1, max_retries=0)
+        jobs.push(3, name="long")
+        jobs.push(4, name="last")
+        report = worker.run()
+        print(report.acked, report.failed, *(text for text in said if "does not end" in text))
+    """
+    assert program(code).ends_well() == "2 2\n"
+
+
 def test_a_handler_that_swallows_the_interruption_changes_nothing(client: duly.Client, queue: duly.Queue) -> None:
     refused: list[str] = []
     worker = duly.Worker(client, ["q"])
@@ -293,6 +374,207 @@ def test_an_interruption_leaves_no_lock_of_python_held(program: Start, queue: du
     """
     loop = {"a log": 'log.info("row")', "a queue": "box.put(box.qsize()); box.get()"}[what]
     assert program(code % (count, loop)).ends_well() == f"{count}\n"
+
+
+HELD = {
+    "the imports": ("import _imp as lock", "acquire_lock", "release_lock", "import_what_is_not_there()"),
+    "a queue": ("box = queue.Queue(); box.put(1); lock = box.mutex", "acquire", "release", "box.get()"),
+    "a queue of processes": (
+        "box = multiprocessing.Queue(); box.put(1); lock = box._rlock",
+        "acquire",
+        "release",
+        "box.get(timeout=60)",
+    ),
+    "a log": (
+        "output = logging.FileHandler(os.devnull); lock = output.lock; log.addHandler(output)",
+        "acquire",
+        "release",
+        "log.critical('row')",
+    ),
+}
+"""What has a lock, how another thread takes and frees it, and what the handler waits for it in."""
+
+
+@pytest.mark.parametrize("what", HELD)
+def test_who_waits_for_a_lock_of_pythons_library_frees_it_before_it_is_interrupted(program: Start, what: str) -> None:
+    lock, take, free, use = HELD[what]
+    code = f"""
+        import linecache, logging, multiprocessing, os, queue, sys, threading, time, traceback
+        log = logging.getLogger("shop")
+        log.propagate = False
+        was_logged, ended, has_lock = threading.Event(), [], threading.Event()
+
+        class Hears(logging.Handler):
+            def emit(self, record):
+                if "ran longer" in record.getMessage():
+                    was_logged.set()
+
+        logging.getLogger("duly").addHandler(Hears())
+        logging.getLogger("duly").propagate = False
+        {lock}
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        def import_what_is_not_there():
+            try:
+                import a_module_that_is_not_there
+            except ImportError:
+                pass
+
+        @worker.on("row")
+        def row(job):
+            has_lock.wait()
+            try:
+                {use}
+                while True:
+                    time.sleep(0.001)
+            except duly.JobInterrupted as error:
+                ended.append(traceback.extract_tb(error.__traceback__)[-1].filename)
+                raise
+
+        @worker.on("last")
+        def last(job):
+            worker.stop()
+
+        def hold():
+            lock.{take}()
+            has_lock.set()
+            was_logged.wait()
+            time.sleep(0.3)  # the exception could come, but for the lock
+            lock.{free}()
+
+        threading.Thread(target=hold).start()
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.2, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        assert ended == ["<string>"], ended
+
+        def use():
+            {use}
+            print("free", flush=True)
+
+        if "queue" in {what!r}:
+            threading.Thread(target=box.put, args=(1,), daemon=True).start()
+        probe = threading.Thread(target=use, daemon=True)
+        probe.start()
+        probe.join(20)
+        os._exit(0)
+    """
+    status, out, err = program(code).end()
+    assert (status, out) == (0, "free\n"), err
+
+
+WAITS = {
+    "an event": "event.wait(0.3)",
+    "a condition": "condition.wait_for(bool, 0.3)",
+    "a queue": "box.get(timeout=0.3)",
+    "a queue of processes": "shared.get(timeout=0.3)",
+    "a thread": "thread.join(0.3)",
+    "a future": "future.result(timeout=0.3)",
+    "a process": "process.wait(0.3)",
+    "a socket": "stream.read(1)",
+    "a selector": "selector.select(0.3)",
+    "sleep": "time.sleep(0.3)",
+    "code that is only Python's": "difflib.SequenceMatcher(None, text, text[::-1]).ratio()",
+}
+
+
+@pytest.mark.parametrize("what", WAITS)
+def test_who_waits_in_pythons_library_is_interrupted(program: Start, what: str) -> None:
+    code = f"""
+        import concurrent.futures, difflib, logging, multiprocessing, os, queue, selectors, socket, subprocess, sys
+        import threading, time
+        logging.getLogger("duly").propagate = False
+        event, box, shared = threading.Event(), queue.Queue(), multiprocessing.Queue()
+        condition = threading.Condition()
+        condition.acquire()
+        future = concurrent.futures.Future()
+        thread = threading.Thread(target=event.wait, daemon=True)
+        thread.start()
+        process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        near, far = socket.socketpair()
+        near.settimeout(0.3)
+        stream = near.makefile("rb", buffering=0)
+        selector = selectors.DefaultSelector()
+        selector.register(near, selectors.EVENT_READ)
+        text = "".join(chr(33 + number * number % 89) for number in range(3000))
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        @worker.on("row")
+        def row(job):
+            with condition if {what == "a condition"} else threading.Lock():
+                while True:
+                    try:
+                        {WAITS[what]}
+                    except (queue.Empty, OSError, concurrent.futures.TimeoutError, subprocess.TimeoutExpired):
+                        near.settimeout(0.3)
+                        stream = near.makefile("rb", buffering=0)
+
+        @worker.on("last")
+        def last(job):
+            worker.stop()
+
+        condition.release()
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        print(worker.run().failed, flush=True)
+        os._exit(0)
+    """
+    status, out, err = program(code).end()
+    assert (status, out) == (0, "1\n"), err
+
+
+def test_a_thread_that_is_started_slowly_is_no_reason_to_wait_for_ever(program: Start) -> None:
+    """The exception comes behind `start`: in it, it would come in the new thread, in Python before 3.12."""
+    code = """
+        import logging, threading, time, traceback
+        was_logged, start, ended = threading.Event(), threading._start_new_thread, []
+
+        class Hears(logging.Handler):
+            def emit(self, record):
+                if "ran longer" in record.getMessage():
+                    was_logged.set()
+
+        logging.getLogger("duly").addHandler(Hears())
+        logging.getLogger("duly").propagate = False
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        def start_slowly(*given, **more):
+            def later():
+                was_logged.wait()
+                time.sleep(0.3)  # the exception could come, but for the start
+                start(*given, **more)
+
+            start(later, ())
+
+        @worker.on("row")
+        def row(job):
+            threading._start_new_thread = start_slowly
+            try:
+                threading.Thread(target=int).start()
+                ended.append("started")
+                while True:
+                    time.sleep(0.001)
+            except duly.JobInterrupted:
+                ended.append("interrupted")
+                raise
+            finally:
+                threading._start_new_thread = start
+
+        @worker.on("last")
+        def last(job):
+            worker.stop()
+
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.2, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        print(*ended, flush=True)
+    """
+    if sys.version_info >= (3, 13):
+        code = code.replace("_start_new_thread", "_start_joinable_thread")
+    assert program(code).ends_well() == "started interrupted\n"
 
 
 @pytest.mark.parametrize("of_pool", [False, True], ids=["thread", "pool"])

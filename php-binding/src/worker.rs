@@ -218,7 +218,13 @@ impl WorkerEngine {
             };
             inner.watchdog.running(run.number());
             let job = Job::in_run(run.job().clone(), Rc::clone(&inner.executor), run.number());
+            // The watchdog looks at what is running behind its mark: whichever is first, one of both sees the other.
+            let is_over = inner.executor.was_interrupted(&run).is_some();
             inner.current.replace(Some(run));
+            if is_over {
+                inner.done()?;
+                return Ok(None);
+            }
             Ok(Some(job))
         };
         match next() {

@@ -2,6 +2,7 @@
 //! handlers.
 
 mod executor;
+mod interruption;
 mod run;
 mod watchdog;
 

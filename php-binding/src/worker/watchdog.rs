@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -111,9 +111,10 @@ impl Watchdog {
         }
     }
 
-    /// PHP is busy with this run from now on.
+    /// PHP is busy with this run from now on. It may have been interrupted before, which is to be asked behind this.
     pub fn running(&self, run: u64) {
-        self.running.store(run, Ordering::Release);
+        self.running.store(run, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
 
     /// PHP calls the engine, or waits in such a call.
@@ -213,6 +214,7 @@ impl Watchdog {
     /// Until the run has ended.
     fn interrupt(&self, run: u64, engine: &Engine) {
         let until = Instant::now() + self.patience;
+        fence(Ordering::SeqCst);
         while self.running.load(Ordering::Acquire) == run && !self.ended.load(Ordering::Acquire) {
             if Instant::now() >= until {
                 process::end_stuck(engine);

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, final, type_che
 from typing_extensions import Self, disjoint_base
 
 from duly._calls import Call, LockCall
+from duly._places import Places
 
 __version__: str
 _MAX_BATCH: int
@@ -2399,11 +2400,11 @@ class Executor:
     def leave(self) -> bool:
         """Allow no more interruptions, as the handler has ended; False if the run was interrupted."""
 
-    def interrupt(self, run: int, exception: type[BaseException], unless_in: tuple[str, ...]) -> bool | None:
+    def interrupt(self, run: int, exception: type[BaseException], places: Places) -> bool | None:
         """Raise the exception in the thread of this run; False if there is no such thread.
 
-        None, and nothing is raised, while the thread takes or frees a lock in one of these files: that lock would stay
-        held.
+        None, and nothing is raised, while the thread is where a lock could stay held: ask again soon. `places` is what
+        is known of Python's code, a `duly._places.Places`.
         """
 
 @final

@@ -21,6 +21,7 @@ from duly._failures import brief, count_as_own
 from duly._handlers import of_kind
 from duly._lifespan import Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
+from duly._places import Places
 from duly._runs import Runs, about, context_of, log_safely, until_it_returns
 from duly._threads import Threads
 from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
@@ -46,18 +47,8 @@ _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
 _LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
-_A_MOMENT_S = 0.002
-"""How often a thread that takes or frees a lock is looked at, until it can be interrupted."""
-_LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - as in `co_filename`
-_LOCK_HOLDERS = (
-    *("logging", "concurrent", "multiprocessing", "importlib", "threading.py", "queue.py", "contextlib.py"),
-    *("functools.py", "weakref.py", "_weakrefset.py"),
-)
-LOCKING = (*(os.path.join(_LIBRARY, name) for name in _LOCK_HOLDERS), "<frozen importlib.")  # noqa: PTH118
-"""Files of Python whose functions take locks for their callers: who is interrupted in them leaves a lock held.
-
-That of a log would then stop the whole process.
-"""
+_SOONEST_S, _LATEST_S = 0.001, 0.02
+"""How soon a thread is looked at again that cannot be interrupted where it is; the longer that takes, the rarer."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
 
@@ -471,7 +462,9 @@ class _Watch:
         self._ending = ending
         self._patience = patience
         self._interrupted: dict[int, tuple[Job, float]] = {}
-        self._put_off: dict[int, int] = {}
+        self._places = Places()
+        self._put_off: dict[int, tuple[int, float]] = {}
+        """Of executors whose run could not be interrupted yet: that run, and since when."""
         self._ended: WorkerReport | BaseException | None = None
 
     def report(self) -> WorkerReport:
@@ -498,7 +491,7 @@ class _Watch:
         try:
             while True:
                 looks = self._interrupted or self._memory is not None or self._is_callers_loop
-                event = self._engine.event(_A_MOMENT_S if self._put_off else _LOOK_S if looks else _A_WAIT_S)
+                event = self._engine.event(self._look_again_s() if self._put_off else _LOOK_S if looks else _A_WAIT_S)
                 if self._memory is not None and self._memory.is_used_up():
                     self._memory = None
                     self._engine.retire()
@@ -512,7 +505,7 @@ class _Watch:
                     break  # its last event has been handled
                 else:
                     self._look_for_end()
-                for number, run in list(self._put_off.items()):
+                for number, (run, _) in list(self._put_off.items()):
                     self._interrupt(self._executors[number], run)
                 self._look_at_interrupted()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
@@ -530,7 +523,9 @@ class _Watch:
             return
         executor = None if event.executor is None else self._executors[event.executor]
         job = None if executor is None else executor.job
-        if executor is not None and job is not None and self._patience is not None:
+        # The run may have ended meanwhile, and the job be the next one.
+        is_current = executor is not None and executor.interrupted is not None
+        if executor is not None and job is not None and is_current and self._patience is not None:
             self._interrupted[executor.number] = (job, time.monotonic() + self._patience)
         # Before its line is logged: the handler may hold up the log.
         if executor is not None and event.run is not None:
@@ -539,13 +534,19 @@ class _Watch:
         _log_event(level, "%s", event, event.text)
 
     def _interrupt(self, executor: Executor, run: int) -> None:
-        is_raised = executor.interrupt(run, JobInterrupted, LOCKING)
+        is_raised = executor.interrupt(run, JobInterrupted, self._places)
         if is_raised is None:
-            self._put_off[executor.number] = run
+            before = self._put_off.get(executor.number)
+            if before is None or before[0] != run:
+                self._put_off[executor.number] = (run, time.monotonic())
             return
         self._put_off.pop(executor.number, None)
         if not is_raised and self._loop is not None:
             self._loop.interrupt(executor.number)
+
+    def _look_again_s(self) -> float:
+        waited = time.monotonic() - max(since for _, since in self._put_off.values())
+        return min(max(waited / 200, _SOONEST_S), _LATEST_S)
 
     def _look_at_interrupted(self) -> None:
         """Stop when a handler does not end; end the grace when only such handlers are left."""

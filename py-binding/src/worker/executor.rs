@@ -12,9 +12,10 @@ use duly::{Error, Millis, Next};
 use pyo3::exceptions::PyBaseException;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyType};
 
 use super::Queues;
+use super::interruption::Looks;
 use super::run::InRun;
 use crate::convert;
 use crate::error::OrRaise as _;
@@ -35,6 +36,8 @@ pub(crate) struct Executor {
     pid: u32,
     /// Never held while Python code runs.
     current: Mutex<Current>,
+    /// What was seen of the thread of this run, which is to be interrupted. As above.
+    looks: Mutex<Option<(u64, Looks)>>,
 }
 
 /// The run that has not ended.
@@ -78,7 +81,11 @@ impl Executor {
                 next = wait(py, |signals| self.to_engine.next(A_WAIT, signals))?;
             }
             match next {
-                NextRun::Run(run) => return self.begin(py, run, this_thread()).map(Some),
+                NextRun::Run(run) => {
+                    if let Some(job) = self.begin(py, run, this_thread())? {
+                        return Ok(Some(job));
+                    }
+                }
                 NextRun::None => {}
                 NextRun::Over => return Ok(None),
             }
@@ -130,10 +137,12 @@ impl Executor {
             return Ok(None);
         }
         let _ = self.finish(py, false, || Ended::failed(BROKE_OFF));
-        match self.now() {
-            NextRun::Run(run) => self.begin(py, run, None).map(Some),
-            _ => Ok(None),
+        while let NextRun::Run(run) = self.now() {
+            if let Some(job) = self.begin(py, run, None)? {
+                return Ok(Some(job));
+            }
         }
+        Ok(None)
     }
 
     /// Allow interruptions of this thread from now on; False if the run was already interrupted.
@@ -162,40 +171,44 @@ impl Executor {
 
     /// Raise the exception in the thread of this run; False if there is no such thread.
     ///
-    /// None, and nothing is raised, while the thread takes or frees a lock in one of these files: that lock would stay
-    /// held.
+    /// None, and nothing is raised, while the thread is where a lock could stay held: ask again soon. `places` is what
+    /// is known of Python's code, a `duly._places.Places`.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
-    fn interrupt(
-        &self,
-        run: u64,
-        exception: Bound<'_, PyType>,
-        unless_in: Bound<'_, PyTuple>,
-    ) -> PyResult<Option<bool>> {
+    fn interrupt(&self, run: u64, exception: Bound<'_, PyType>, places: Bound<'_, PyDict>) -> PyResult<Option<bool>> {
         if !exception.is_subclass_of::<PyBaseException>()? {
             return Ok(Some(false));
         }
         let py = exception.py();
         let thread = self.lock().thread_of(py, run);
         let Some(thread) = thread else { return Ok(Some(false)) };
-        // No Python code runs from here on, so the thread stays where it is until it has the exception.
-        if !unless_in.is_empty() && takes_or_frees_a_lock(py, thread, &unless_in)? {
+        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut looks = looks.filter(|(of, _)| *of == run).map_or_else(Looks::begin, |(_, looks)| looks);
+        if !looks.may_interrupt(py, thread, &places)? {
+            *self.looks.lock().unwrap_or_else(PoisonError::into_inner) = Some((run, looks));
             return Ok(None);
         }
-        if py.version_info() < (3, 12) && starts_a_thread(py, thread, &unless_in)? {
-            std::thread::sleep(UNTIL_IT_RUNS);
-        }
-        let mut current = self.lock();
-        if current.thread_of(py, run) != Some(thread) {
-            return Ok(Some(false));
-        }
-        current.interrupting = true;
-        Ok(Some(raise_in(thread, exception.as_ptr())))
+        // No Python code has run since the look, so the thread stays where it is until it has the exception.
+        let is_raised = {
+            let mut current = self.lock();
+            current.thread_of(py, run) == Some(thread) && {
+                current.interrupting = true;
+                raise_in(thread, exception.as_ptr())
+            }
+        };
+        drop(looks); // it may end objects of the handler, which may be Python code
+        Ok(Some(is_raised))
     }
 }
 
 impl Executor {
     pub(super) fn new(executor: blocking::Executor, queues: Queues) -> Self {
-        Self { to_engine: Arc::new(executor), queues, pid: process::id(), current: Mutex::default() }
+        Self {
+            to_engine: Arc::new(executor),
+            queues,
+            pid: process::id(),
+            current: Mutex::default(),
+            looks: Mutex::default(),
+        }
     }
 
     fn kept(&self, py: Python<'_>, result: &Bound<'_, PyAny>, then: impl FnOnce(&InRun)) -> PyResult<()> {
@@ -221,14 +234,20 @@ impl Executor {
         self.to_engine.next(Duration::ZERO, &mut Uninterrupted).unwrap_or(NextRun::None)
     }
 
-    fn begin(&self, py: Python<'_>, run: blocking::Run, thread: Option<c_ulong>) -> PyResult<Py<Job>> {
+    /// Nothing if the run was interrupted before it was one here: nobody would end its handler.
+    fn begin(&self, py: Python<'_>, run: blocking::Run, thread: Option<c_ulong>) -> PyResult<Option<Py<Job>>> {
         let name = run.job().queue().name();
         // A job comes from one of the queues that the engine was started with.
         let index = self.queues.iter().position(|(queue, _)| queue == name).unwrap_or_default();
         let queue = self.queues[index].1.clone_ref(py).into_any();
         let job = Job::of(py, Inner::InRun(InRun::new(run, Arc::clone(&self.to_engine))), queue)?;
         *self.lock() = Current { job: Some(job.clone_ref(py)), thread, interrupting: false };
-        Ok(job)
+        // Who interrupts it from here on finds it; who did before has marked it.
+        if self.lock().was_interrupted(py) {
+            let _ = self.finish(py, false, || Ended::failed(BROKE_OFF));
+            return Ok(None);
+        }
+        Ok(Some(job))
     }
 
     /// Ends the run, if there is one. Behind this nothing of it interrupts the thread.
@@ -269,57 +288,6 @@ impl Current {
 fn in_run<'a>(job: &'a Bound<'_, Job>) -> Option<&'a InRun> {
     job.as_super().get().in_run()
 }
-
-/// What of Python's library takes or frees a lock for its caller, who sees to the release. An exception that comes in it comes between
-/// the two.
-const FOR_ITS_CALLER: [&str; 8] = [
-    "acquire",
-    "release",
-    "__enter__",
-    "__exit__",
-    "_acquireLock",
-    "_releaseLock",
-    "_release_save",
-    "_acquire_restore",
-];
-
-/// Is that thread in a function which does so, of one of these files? It may wait there for the lock.
-fn takes_or_frees_a_lock(py: Python<'_>, thread: c_ulong, files: &Bound<'_, PyTuple>) -> PyResult<bool> {
-    let frames = py.import("sys")?.call_method0("_current_frames")?;
-    let Ok(frame) = frames.get_item(thread) else { return Ok(false) };
-    is_in(&frame, &FOR_ITS_CALLER, files)
-}
-
-/// Does that thread start another one, or wait in `start` until that runs? Before Python 3.12 the new one has the number of this one until the
-/// system has begun it, and would get the exception in its place: then nobody ever says that it runs. It needs no GIL to take its own number.
-fn starts_a_thread(py: Python<'_>, thread: c_ulong, files: &Bound<'_, PyTuple>) -> PyResult<bool> {
-    let frames = py.import("sys")?.call_method0("_current_frames")?;
-    let Ok(mut frame) = frames.get_item(thread) else { return Ok(false) };
-    for _ in 0..DEEPEST_START {
-        if is_in(&frame, &["start"], files)? {
-            return Ok(true);
-        }
-        frame = frame.getattr("f_back")?;
-        if frame.is_none() {
-            break;
-        }
-    }
-    Ok(false)
-}
-
-/// Is this the frame of a function with one of these names, of one of these files?
-fn is_in(frame: &Bound<'_, PyAny>, names: &[&str], files: &Bound<'_, PyTuple>) -> PyResult<bool> {
-    let code = frame.getattr("f_code")?;
-    let name = code.getattr("co_name")?.cast_into::<PyString>()?;
-    Ok(names.contains(&&*name.to_cow()?)
-        && code.getattr("co_filename")?.call_method1("startswith", (files,))?.extract::<bool>()?)
-}
-
-/// With the GIL, so that nothing else of Python goes on: far longer than the system takes to begin a thread.
-const UNTIL_IT_RUNS: Duration = Duration::from_millis(10);
-
-/// `start`, `Event.wait`, `Condition.wait`, and what that calls.
-const DEEPEST_START: usize = 5;
 
 /// As Python's `threading.get_ident` says it.
 #[expect(clippy::unnecessary_wraps, reason = "the form in which it is kept")]

@@ -1,0 +1,57 @@
+"""What is read from Python's bytecode, of where a thread may be interrupted."""
+
+from __future__ import annotations
+
+import dis
+import importlib._bootstrap
+import multiprocessing.queues
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from duly._places import BEFORE_A_LOCK, BEHIND_A_LOCK, MAY_RETURN, Places
+
+
+def calls(function: Callable[..., Any], name: str) -> set[int]:
+    """Give what is known of the calls in the lines that load this name."""
+    places = Places()[function.__code__]
+    starts = {offset for offset, _ in dis.findlinestarts(function.__code__)}
+    found: set[int] = set()
+    is_in = False
+    for one in dis.get_instructions(function):
+        is_in = (is_in and one.offset not in starts) or one.argval == name
+        if is_in and one.opname.startswith("CALL"):
+            found.add(places[one.offset // 2])
+    assert found, name
+    return found
+
+
+def test_what_a_line_does_with_locks_is_read_from_its_bytecode() -> None:
+    get_module_lock = vars(importlib._bootstrap)["_get_module_lock"]
+    assert all(place & BEHIND_A_LOCK for place in calls(get_module_lock, "acquire_lock"))
+    assert all(place & BEHIND_A_LOCK for place in calls(multiprocessing.queues.Queue.get, "acquire"))
+    # The wait of a condition sees to its lock, but not while it frees it or takes it again.
+    wait = threading.Condition.wait
+    assert not any(place & BEHIND_A_LOCK for place in calls(wait, "waiter"))
+    assert all(place & BEHIND_A_LOCK for place in calls(wait, "_release_save") | calls(wait, "_acquire_restore"))
+    assert not any(place & BEHIND_A_LOCK for place in calls(queue.Queue.get, "_qsize"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="the exception comes where the thread was looked at")
+def test_what_is_called_next_is_read_from_the_bytecode() -> None:
+    def within(lock: Any, call: Any) -> None:
+        with lock:
+            call.first()
+            call.last()
+
+    def ends(call: Any) -> None:
+        call.inner()
+
+    assert not any(place & BEFORE_A_LOCK for place in calls(within, "first"))
+    assert all(place & BEFORE_A_LOCK for place in calls(within, "last"))
+    assert calls(ends, "inner") == {MAY_RETURN}
+    # `len` does not look for exceptions: behind it an error may end the `with`.
+    assert all(place & MAY_RETURN for place in calls(queue.Queue._qsize, "len"))
