@@ -14,6 +14,13 @@ final class OperatorsTest extends ServerTestCase
 {
     public function testAFullQueueRefusesAPush(): void
     {
+        foreach ([0, -1, PHP_INT_MAX] as $most) {
+            $refused = $this->thrownBy(
+                \Duly\Exception\InvalidArgumentException::class,
+                fn () => $this->queue->setLimits(maxLength: $most),
+            );
+            self::assertSame("maxLength must be a whole number from 1 to 1000000000, not $most", $refused->getMessage());
+        }
         $this->queue->setLimits(maxLength: 2);
         self::assertSame(2, $this->queue->limits()->maxLength);
         $this->queue->push(1);

@@ -501,8 +501,35 @@ def test_without_a_token_or_with_a_wrong_one_nothing_is_answered(api: Api) -> No
 def test_who_guesses_tokens_is_shut_out(api: Api) -> None:
     for n in range(10):
         assert api.refused("GET", "queues", token=f"guess-{n}") == (401, "unauthorized")
-    answer = api.ask("GET", "queues", token=TOKENS["admin"])
+    answer = api.ask("GET", "queues", token="guess-10")
     assert (answer.status, answer.kind, answer.headers["retry-after"]) == (429, "too_many_wrong_tokens", "60")
+    api.done("GET", "queues", token=TOKENS["admin"])  # others may have the same address
+
+
+def test_polls_with_bodies_of_unknown_length_hold_nobody_up(api: Api, orders: duly.Queue) -> None:
+    polls = [api.connect() for _ in range(12)]
+    for poll in polls:
+        poll.putrequest("POST", "/api/v1/queues/empty/reserve")
+        poll.putheader("Authorization", f"Bearer {TOKENS['work']}")
+        poll.putheader("Content-Type", "application/json")
+        poll.putheader("Transfer-Encoding", "chunked")
+        poll.endheaders()
+        poll.send(b'c\r\n{"wait": 20}\r\n0\r\n\r\n')
+    orders.push(1, id="a")
+    (job,) = api.reserve()
+    api.done("POST", "queues/orders/jobs/a/ack", {"token": job["token"]})
+    assert not select.select([poll.sock for poll in polls], [], [], 0)[0], "they wait yet"
+    for poll in polls:
+        poll.close()
+
+
+def test_a_body_of_very_many_parts_is_refused(api: Api) -> None:
+    many = {"jobs": b'{"jobs":[' + b"{}," * 100_000 + b"{}]}", "fields": b"{" + b'"a":1,' * 100_000 + b'"b":1}'}
+    for kind, body in many.items():
+        answer = api.ask("POST", "queues/orders/jobs", body)
+        assert (answer.status, answer.kind) == (400, "invalid_argument"), kind
+    headers = {f"h{n}": "" for n in range(100)}
+    assert api.refused("POST", "queues/orders/jobs", {"data": 1, "headers": headers}) == (400, "invalid_argument")
 
 
 def test_a_token_makes_so_many_requests(start_api: StartApi, server: Server, prefix: str) -> None:

@@ -146,6 +146,39 @@ def test_a_signal_that_comes_while_two_commands_run_goes_to_the_program(
         assert both.end()[0] == 0
 
 
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_push_of_a_program_that_waits_for_its_input(
+    orders: duly.Queue, server: Server, prefix: str, by: signal.Signals
+) -> None:
+    code = f"""
+    import duly, signal
+    signal.signal({int(by)}, lambda *_: None)
+    print("ready", flush=True)
+    print("status", duly.command(["push", "orders", "--url", {server.url!r}, "--prefix", {prefix!r}]), flush=True)
+    print("next", input())
+    """
+    command = [sys.executable, "-c", dedent(code)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        said: list[str] = []
+        reads = threading.Thread(target=lambda: said.append(process.stdout.readline()))  # type: ignore[union-attr]
+        reads.start()
+
+        def is_ended() -> bool:
+            process.send_signal(by)  # again, as the command may not hear of it yet
+            reads.join(0.2)
+            return bool(said)
+
+        until(is_ended, "it does not end", 20)
+        # What comes behind it is the program's.
+        out, err = process.communicate("line\n", timeout=20)
+    assert (said, out) == ([f"status {ENDS[by]}\n"], "next line\n")
+    assert "interrupted; nothing was pushed" in err
+    assert orders.counts().ready == 0
+
+
 @pytest.mark.parametrize("by", [*ENDS, None], ids=lambda by: by.name if by else "Ctrl-C, unhandled")
 @pytest.mark.parametrize("what", ["cancel", "purge", "requeue"])
 def test_a_signal_ends_a_command_of_a_program_between_two_calls(

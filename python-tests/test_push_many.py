@@ -64,6 +64,19 @@ def test_what_a_generator_raises_comes_out_and_the_batches_before_are_in(queue: 
     assert notes_of(raised.value) == ["push_many on queue 'q': 1000 jobs of the batches before are pushed"]
 
 
+@pytest.mark.parametrize("own", [{"__notes__": "mine"}, {"add_note": None}])
+def test_an_exception_that_takes_no_notes_comes_out_as_well(own: dict[str, Any], queue: duly.Queue) -> None:
+    error = type("OwnError", (Exception,), own)
+
+    def jobs() -> Iterator[duly.NewJob]:
+        for number in range(1500):
+            yield duly.NewJob(number)
+        raise error
+
+    with pytest.raises(error):
+        queue.push_many(jobs())
+
+
 def test_an_error_of_duly_in_a_generator_says_how_many_jobs_are_pushed(queue: duly.Queue) -> None:
     queue.push(0, key="taken")
 

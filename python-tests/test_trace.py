@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 import duly
 import duly.aio
 import pytest
-from support import Command, Program, Server, until
+from support import Command, Program, Server, until, way_to
 from web_client import HOSTILE, Web
 
 
@@ -239,6 +242,21 @@ def test_the_page_of_a_job_shows_the_newest_of_many_events(web: Web, orders: dul
     assert "no longer" not in text, "a life of its own"
 
 
+def test_the_page_shows_a_job_whose_history_is_another_programs(
+    web: Web, orders: duly.Queue, server: Server, prefix: str
+) -> None:
+    orders.keep_history()
+    orders.push(1, id="a")
+    page = web.get("/job?queue=orders&id=a").text
+    (when,) = re.findall(r'<time datetime="([^"]*)">\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.', page)
+    assert datetime.fromisoformat(when.replace("Z", "+00:00")).tzinfo is not None
+    server.cli("DEL", f"{prefix}{{orders}}:history")
+    server.cli("SET", f"{prefix}{{orders}}:history", "mine")
+    answer = web.get("/job?queue=orders&id=a")
+    assert (answer.status, "What happened" in answer.text, "ready" in answer.text) == (200, False, True)
+    assert web.get("/job?queue=orders&id=never").status == 404
+
+
 def test_the_page_switches_a_history_on_and_finds_jobs_that_are_gone(web: Web, orders: duly.Queue) -> None:
     orders.push(1, id="order-41")
     page = "/queue?queue=orders&parts=0"
@@ -275,3 +293,11 @@ def test_why_says_in_a_sentence_what_holds_a_job_back_or_how_it_ended(
     assert duly_command("why", "orders", "--key", "k")[0] == 1
     assert duly_command("why", "orders", "b")[0] == 1
     assert duly_command("why", "orders")[0] == 2
+
+
+def test_why_knows_a_job_that_is_pushed_while_it_asks(orders: duly.Queue, server: Server, prefix: str) -> None:
+    orders.keep_history()
+    with way_to(server, b":history", lambda: orders.push(1, id="a")) as url:
+        command = [sys.executable, "-m", "duly", "why", "orders", "a", "--url", url, "--prefix", prefix]
+        said = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("ready: "), said

@@ -146,8 +146,9 @@ def test_limits_are_shown_and_changed(web: Web, client: duly.Client) -> None:
     assert web.act(whole, "limits") == changed
     assert queue.limits().max_length is None
     _, err = web.end()
-    assert "limits queue=orders parts=0 concurrency=20 rate=none: done" in err
+    assert "limits queue=orders parts=0 concurrency=20 rate=none max_length=none: done" in err
     assert "limits queue=orders parts=0 name= mail.send  concurrency=none rate=100/1s: done" in err
+    assert "limits queue=orders parts=0 concurrency=none rate=none max_length=none: done" in err
 
 
 def test_wrong_limits_are_refused(web: Web, client: duly.Client) -> None:
@@ -174,6 +175,9 @@ def test_wrong_limits_are_refused(web: Web, client: duly.Client) -> None:
     answer = web.post(of_new.action, {**of_new.fields, "name": "a\nb", "concurrency": "1"})
     assert answer.status == 400
     assert limits_of(queue) == (20, None)
+    queue.set_limits(concurrency=20, max_length=7)
+    answer = web.post(form.action, {**form.fields, "concurrency": "9"})
+    assert (answer.status, "concurrency 20, rate none, most jobs 7." in answer.text) == (409, True)
     parts = client.partitions("clicks", 4)
     parts.push(1, key="k")
     form = web.form("/ask-limits?queue=clicks&parts=4", "limits")
@@ -239,7 +243,7 @@ def test_limits_that_another_has_changed_stay(web: Web, client: duly.Client) -> 
     queue.set_limits(concurrency=3, rate=(100, 60.0), names={"mail": {"concurrency": 1}})
     answer = web.post(form.action, {**form.fields, "concurrency": "30"})
     assert (answer.status, "Somebody else has changed these limits" in answer.text) == (409, True)
-    assert "They are: concurrency 3, rate 100/1m." in answer.text
+    assert "They are: concurrency 3, rate 100/1m, most jobs none." in answer.text
     assert limits_of(queue) == (3, (100, 60.0))
     # Limits of another name are no reason.
     form = web.form("/ask-limits?queue=orders", "limits")

@@ -33,9 +33,7 @@ impl Yes {
         }
         _ = write!(output.err, "{question} [y/N] ");
         _ = output.err.flush();
-        while !output.stop.is_set() && !is_answered(&input) {
-            tokio::time::sleep(LOOK).await;
-        }
+        wait_for_input(&input, || output.stop.is_set()).await;
         // A signal that came before the answer is heard of by then.
         tokio::time::sleep(LOOK).await;
         if output.stop.is_set() {
@@ -50,6 +48,13 @@ impl Yes {
             output.complain("nothing was changed");
         }
         Ok(agrees)
+    }
+}
+
+/// Waits until something can be read without a wait, or this is over.
+pub(crate) async fn wait_for_input(input: &impl AsRawFd, is_over: impl Fn() -> bool) {
+    while !is_over() && !is_answered(input) {
+        tokio::time::sleep(LOOK).await;
     }
 }
 

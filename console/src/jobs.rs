@@ -4,10 +4,11 @@ use std::io::Read;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use duly::{Error, Found, JobView, Millis, NewJob, OnDuplicate, State};
+use duly::{Error, ErrorKind, Found, JobView, Millis, NewJob, OnDuplicate, State, Stop, Trace};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::confirm::wait_for_input;
 use crate::matches::{EVERY, Matches, end_progress, in_their_order, progress};
 use crate::show::{Shown, escaped, moment, most_failures, or_dash};
 use crate::target::{By, One, Which};
@@ -199,20 +200,19 @@ impl Why {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let queue = self.one.open(&output).await?;
         let by = self.which.by()?;
-        let found = match by {
-            By::Id(id) => queue.find(id).await?,
-            By::Key(key) => queue.find_key(key).await?,
+        let (mut found, mut trace) = match by {
+            By::Id(id) => (queue.find(id).await?, None),
+            By::Key(key) => (queue.find_key(key).await?, None),
         };
-        let told = match (&found, by) {
-            (Some(found), _) => Some((found.job.state.as_str(), found.why.clone())),
-            // The history knows how it ended.
-            (None, By::Id(id)) => queue.trace(id).await?.and_then(|trace| {
-                let last = trace.events.last()?;
-                let said = format!("{} at {} UTC", last.what.as_str().replace('_', " "), precise(last.at));
-                // The last that was noted: its end was by a client that knows of no history.
-                Some(("gone", if last.what.ends_job() { said } else { format!("nobody noted how; it was {said}") }))
-            }),
-            (None, By::Key(_)) => None,
+        if let (None, By::Id(id)) = (&found, by) {
+            trace = queue.trace(id).await?;
+            if trace.is_some() {
+                found = queue.find(id).await?; // it may have been pushed meanwhile
+            }
+        }
+        let told = match &found {
+            Some(found) => Some((found.job.state.as_str(), found.why.clone())),
+            None => trace.as_ref().and_then(end_of),
         };
         let Some((state, why)) = told else {
             output.complain(&format!(
@@ -228,6 +228,14 @@ impl Why {
         }
         Ok(DONE)
     }
+}
+
+/// How a job ended, as the history of its queue knows it.
+fn end_of(trace: &Trace) -> Option<(&'static str, String)> {
+    let last = trace.events.last()?;
+    let said = format!("{} at {} UTC", last.what.as_str().replace('_', " "), precise(last.at));
+    // The last that was noted: its end was by a client that knows of no history.
+    Some(("gone", if last.what.ends_job() { said } else { format!("nobody noted how; it was {said}") }))
 }
 
 /// A number of rows.
@@ -403,16 +411,29 @@ pub(crate) struct Push {
     on_duplicate: Duplicate,
 }
 
+/// All of it. Errors: `Interrupted` if a signal comes before its end.
+async fn standard_input(stop: &Stop) -> Result<Vec<u8>, Error> {
+    let mut input = std::io::stdin();
+    let mut data = Vec::new();
+    let mut piece = vec![0; 64 * 1024];
+    loop {
+        wait_for_input(&input, || stop.is_set()).await;
+        if stop.is_set() {
+            return Err(Error::new(ErrorKind::Interrupted, "interrupted; nothing was pushed"));
+        }
+        match input.read(&mut piece) {
+            Ok(0) => return Ok(data),
+            Ok(count) => data.extend_from_slice(&piece[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(invalid(format!("the standard input cannot be read: {error}"))),
+        }
+    }
+}
+
 impl Push {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let data = if let Some(data) = &self.data {
-            data.clone().into_bytes()
-        } else {
-            let mut data = Vec::new();
-            let read = std::io::stdin().read_to_end(&mut data);
-            read.map_err(|error| invalid(format!("the standard input cannot be read: {error}")))?;
-            data
-        };
+        let data =
+            if let Some(data) = &self.data { data.clone().into_bytes() } else { standard_input(&output.stop).await? };
         let mut job = NewJob::from_json(data)?.when(self.when.moment()?.unwrap_or_default());
         job = self.name.iter().fold(job, NewJob::name);
         job = self.id.iter().fold(job, NewJob::id);

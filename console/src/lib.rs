@@ -218,25 +218,16 @@ pub fn run(arguments: impl IntoIterator<Item = impl Into<OsString>>, out: &mut d
 
 /// What is not understood may be a URL, and its password is nobody's to read.
 fn without_passwords(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (number, part) in text.split("://").enumerate() {
-        if number == 0 {
-            shown.push_str(part);
-            continue;
-        }
-        shown.push_str("://");
-        let end = part.find(char::is_whitespace).unwrap_or(part.len());
-        let colon = part[..end].find(':').filter(|&colon| !part[..colon].contains(['/', '@']));
-        match (colon, part[..end].rfind('@')) {
-            (Some(colon), Some(at)) if colon < at => {
-                shown.push_str(&part[..=colon]);
-                shown.push_str("***");
-                shown.push_str(&part[at..]);
-            }
-            _ => shown.push_str(part),
-        }
+    text.split_inclusive(char::is_whitespace).map(without_password).collect()
+}
+
+/// A word may be a URL, or hold one. Of a password that is not escaped nothing is known but that it ends before the last `@`.
+fn without_password(word: &str) -> String {
+    let begin = word.find("://").map(|scheme| scheme + 3);
+    match begin.and_then(|begin| Some((begin, begin + word[begin..].find(':')?, word.rfind('@')?))) {
+        Some((begin, colon, at)) if colon < at => format!("{}:***{}", &word[..colon.max(begin)], &word[at..]),
+        _ => word.to_owned(),
     }
-    shown
 }
 
 fn run_noting(
@@ -405,7 +396,10 @@ mod tests {
         for (text, shown) in [
             ("'redis://user:pass@host:1/0' found", "'redis://user:***@host:1/0' found"),
             ("redis://:p@s/s@host, rediss://u:x@h", "redis://:***@host, rediss://u:***@h"),
-            ("redis://host:6379/0 and http://a/b:c@d", "redis://host:6379/0 and http://a/b:c@d"),
+            ("redis://host:6379/0 and http://a/b", "redis://host:6379/0 and http://a/b"),
+            ("redis://me@corp:secret@host", "redis://me@corp:***@host"),
+            ("redis://me/corp:sec/ret@host", "redis://me/corp:***@host"),
+            ("'redis://me:a://b:c@host'", "'redis://me:***@host'"),
             ("no URL: a@b", "no URL: a@b"),
         ] {
             assert_eq!(without_passwords(text), shown);

@@ -47,8 +47,8 @@ for i = first_item, #ARGV, 4 do
   local level, _, key = routing(record)
   local holder = holder_of(id, key)
   local line = 'created'
-  -- with `if false then`: a duplicate replaces the job that is there
   local are_expired = holder and if_duplicate ~= 'replace' and all_expired(key, holder)
+  -- with `if false then`: a duplicate replaces the job that is there
   -- without `and not are_expired`: a job that nobody will run keeps another one out
   if holder and if_duplicate ~= 'replace' and not are_expired then
     line = (if_duplicate == 'keep' and 'kept ' or 'duplicate ') .. holder

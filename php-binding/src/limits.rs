@@ -74,12 +74,18 @@ pub fn limits_of(
     let most = duly::MAX_CONCURRENCY.into();
     limits.concurrency = concurrency.map(|number| whole("concurrency", number, most)).transpose()?;
     limits.rate = rate.map(rate_of).transpose()?;
-    let longest = i64::try_from(duly::MAX_LENGTH).unwrap_or(i64::MAX);
-    limits.max_length = max_length.map(|most| whole("maxLength", most, longest)).transpose()?;
+    limits.max_length = max_length.map(max_length_of).transpose()?;
     if let Some(names) = names {
         limits.names = names_of(names)?;
     }
     Ok(limits)
+}
+
+fn max_length_of(given: i64) -> Result<u64, Fault> {
+    let most = u64::try_from(given).ok().filter(|most| (1..=duly::MAX_LENGTH).contains(most));
+    most.ok_or_else(|| {
+        Fault::invalid(format!("maxLength must be a whole number from 1 to {}, not {given}", duly::MAX_LENGTH))
+    })
 }
 
 fn rate_of(given: &ZendHashTable) -> Result<Rate, Fault> {

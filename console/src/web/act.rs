@@ -155,7 +155,9 @@ impl Act {
         let mut fields: Vec<_> = given.map(|(name, value)| written(name, value)).collect();
         if self == Self::Limits {
             fields.extend(["concurrency", "rate"].map(|name| written(name, limits::as_none(form.get(name)))));
-            fields.extend(form.given("max_length").map(|most| written("max_length", limits::as_none(most))));
+            if form.given("name").is_none() {
+                fields.push(written("max_length", limits::as_none(form.get("max_length"))));
+            }
         }
         format!("{} {}", self.name(), fields.join(" "))
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use duly::{Found, Happening, JobView, Millis, Queue, State, Trace};
+use duly::{Error, ErrorKind, Found, Happening, JobView, Millis, Queue, State, Trace};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use super::commands;
 use super::named::Named;
 use super::queue::{moment_of, state_name};
 use super::request::Response;
-use super::text::{number, or_dash, shown, shown_lines, time};
+use super::text::{number, or_dash, shown, shown_lines, time, time_of};
 use super::view::{Failure, Page, Shown, View};
 use super::words::{Words, fill};
 use crate::show::{most_failures, span};
@@ -29,7 +29,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let (named, queue, id) = asked(view).await?;
     let Some(found) = queue.find(&id).await? else { return gone(view, &named, &queue, &id).await };
     let (words, job) = (view.words, &found.job);
-    let (trace, is_cut) = queue.last_life(&id, MOST_EVENTS, Instant::now() + READ_ON).await?;
+    let (trace, is_cut) = trace_of(&queue, &id).await?;
     let body = html! {
         h1 { (words.job) " " span.name { (shown(&id)) } " " span.badge.(job.state.as_str()) { (state_name(job.state, words)) } }
         p.hint { (words.queue) ": " a href=(named.link("queue", &[("state", job.state.as_str())])) { (named.name) } }
@@ -66,7 +66,7 @@ fn missing(words: &Words) -> Page {
 /// A job that is gone, as far as the history of its queue knows it.
 async fn gone(view: &View<'_>, named: &Named, queue: &Queue, id: &str) -> Shown {
     let words = view.words;
-    let (trace, is_cut) = queue.last_life(id, MOST_EVENTS, Instant::now() + READ_ON).await?;
+    let (trace, is_cut) = trace_of(queue, id).await?;
     let Some(trace) = trace else { return Err(missing(words).into()) };
     let body = html! {
         h1 { (words.job) " " span.name { (shown(id)) } " " span.badge { (words.gone) } }
@@ -74,6 +74,15 @@ async fn gone(view: &View<'_>, named: &Named, queue: &Queue, id: &str) -> Shown 
         (timeline(view, &trace, is_cut))
     };
     Ok(Page::new(id, body))
+}
+
+/// Its last life, and whether there may be more than that. Nothing, too, if the key of the history is another program's: what else is known
+/// is shown.
+async fn trace_of(queue: &Queue, id: &str) -> Result<(Option<Trace>, bool), Error> {
+    match queue.last_life(id, MOST_EVENTS, Instant::now() + READ_ON).await {
+        Err(error) if error.kind() == ErrorKind::Corrupt => Ok((None, false)),
+        trace => trace,
+    }
 }
 
 /// What happened to it, the last thing first; `is_cut`: there may be more than that.
@@ -87,7 +96,7 @@ fn timeline(view: &View<'_>, trace: &Trace, is_cut: bool) -> Markup {
         div.scroll { table.cards.timeline {
             thead { tr { th { (words.at) } th { (words.what) } th { (words.details) } th { (words.by) } } }
             tbody { @for event in trace.events.iter().rev() { tr {
-                td.title { time datetime=(event.at.get()) { (precise(event.at)) } }
+                td.title { (time_of(&precise(event.at))) }
                 td data-name=(words.what) { span.badge.(event.what.as_str()) { (happening(event.what, words)) } }
                 td data-name=(words.details) { (or_dash(told(event).as_deref())) }
                 td data-name=(words.by) { (or_dash(who(event).as_deref())) }

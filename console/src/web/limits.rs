@@ -108,7 +108,11 @@ pub(crate) async fn save(words: &Words, named: &Named, queue: &Queue, form: &Fie
     let (mut after, there) = (before.clone(), of(&before, name));
     let is_there = if name.is_none() { written_with(&before) } else { written(&there) };
     if is_there != form.get("was") {
-        let now = fill(words.limits_changed_more, &[&or_none(there.concurrency), &rate_or_none(there.rate)]);
+        let (concurrency, rate) = (or_none(there.concurrency), rate_or_none(there.rate));
+        let now = match name {
+            None => fill(words.limits_changed_all, &[&concurrency, &rate, &or_none(before.max_length)]),
+            Some(_) => fill(words.limits_changed_more, &[&concurrency, &rate]),
+        };
         let title = if is_new { words.limits_there } else { words.limits_changed };
         return Err(Page::refusal(StatusCode::CONFLICT, title, &now).into());
     }

@@ -75,10 +75,15 @@ pub(crate) fn number(count: u64) -> String {
 pub(crate) fn time(at: Option<Millis>) -> Markup {
     html! {
         @match at {
-            Some(at) => { @let text = moment(at); time datetime=(format!("{}Z", text.replace(' ', "T"))) { (text) } }
+            Some(at) => { (time_of(&moment(at))) }
             None => { span.none { "–" } }
         }
     }
+}
+
+/// The same, as precise as this text of it is.
+pub(crate) fn time_of(text: &str) -> Markup {
+    html! { time datetime=(format!("{}Z", text.replace(' ', "T"))) { (text) } }
 }
 
 /// A text of somebody else's, or a dash.

@@ -96,6 +96,7 @@ words! {
     limits_changed: "Somebody else has changed these limits meanwhile", "这些限制已被他人更改";
     limits_there: "This name has limits already", "该名称已有限制";
     limits_changed_more: "Nothing was changed now. They are: concurrency {}, rate {}. Open the queue again to change those.", "本次未做任何更改。现在的限制：并发 {}，速率 {}。请重新打开队列后再更改。";
+    limits_changed_all: "Nothing was changed now. They are: concurrency {}, rate {}, most jobs {}. Open the queue again to change those.", "本次未做任何更改。现在的限制：并发 {}，速率 {}，最多任务数 {}。请重新打开队列后再更改。";
     done_limits: "The limits are changed.", "限制已更改。";
     done_limits_again: "The limits are set in every partition. Those of the first one were these before.", "限制已在每个分区设置。第一个分区的限制原本如此。";
     done_limits_same: "The limits were these before: nothing was changed.", "限制原本如此，未做任何更改。";

@@ -120,7 +120,16 @@ impl Happening {
     /// Is a job gone behind it?
     #[doc(hidden)] // for the command
     pub fn ends_job(self) -> bool {
-        matches!(self, Self::Done | Self::Cancelled | Self::Purged | Self::Replaced | Self::Trimmed | Self::Departed)
+        matches!(
+            self,
+            Self::Done
+                | Self::Cancelled
+                | Self::Purged
+                | Self::Replaced
+                | Self::Trimmed
+                | Self::Departed
+                | Self::Expired
+        )
     }
 
     /// Does it end the run of a job?

@@ -234,7 +234,7 @@ impl NewJob {
     /// When it expires: so long after the server received the push, or at this unix time, by the server's clock; later than it is due. A job
     /// that no worker has started by then is dropped, and its queue counts it as `expired`; one that has begun keeps its retries.
     ///
-    /// The push asks the server for its time first. Workers before version 0.2 leave such jobs alone.
+    /// The push asks the server for its time first. Workers that do not know of it put such jobs into `failed`: update them first.
     #[must_use]
     pub fn expires(mut self, expires: When) -> Self {
         self.expires = Some(Expiry::Given(expires));

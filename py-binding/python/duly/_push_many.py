@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,8 @@ def _next_batch(jobs: Iterator[NewJob], push: _LongPush) -> list[NewJob]:
 def _note(error: BaseException, push: _LongPush) -> None:
     """Say how many jobs are pushed, of an exception that comes out as it is: the generator's, or Ctrl-C."""
     if sys.version_info >= (3, 11) and (said := push.said_before()):
-        error.add_note(said)
+        with suppress(Exception):  # a class may have notes of its own
+            error.add_note(said)
 
 
 def push_many_async(  # noqa: D417 - as above
