@@ -19,7 +19,8 @@ final class OperatorsTest extends ServerTestCase
                 \Duly\Exception\InvalidArgumentException::class,
                 fn () => $this->queue->setLimits(maxLength: $most),
             );
-            self::assertSame("maxLength must be a whole number from 1 to 1000000000, not $most", $refused->getMessage());
+            $said = "maxLength must be a whole number from 1 to 1000000000, not $most";
+            self::assertSame($said, $refused->getMessage());
         }
         $this->queue->setLimits(maxLength: 2);
         self::assertSame(2, $this->queue->limits()->maxLength);

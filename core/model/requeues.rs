@@ -99,7 +99,9 @@ impl Stage {
         let record = &br#"5;5;1;0;k{"data":2}"#[..];
         let push = PushUnique { if_duplicate, if_full, result_count };
         let request = push.with([(id.as_bytes(), record, Due::Now, &b""[..])]);
-        let call = request.call(VARIANT, QUEUE, &self.keys, Levels::ALL, Some(&numbering));
+        // Nothing says of this queue that it has no limits.
+        let variant = Variant { shape: Shape::Limited, ..VARIANT };
+        let call = request.call(variant, QUEUE, &self.keys, Levels::ALL, Some(&numbering));
         let reply: PushUniqueReply = FromReply::decode(self.server.run(&call).unwrap()).unwrap();
         reply.jobs.into_iter().next().unwrap()
     }

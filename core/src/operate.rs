@@ -182,7 +182,7 @@ impl Queue {
     /// Errors: `InvalidArgument`; `TooLarge`; `Corrupt` if the record cannot be read, so it cannot be changed either.
     pub async fn requeue_with(&self, id: &str, data: Data) -> Result<Requeued, Error> {
         let in_requeue = |error: Error| self.during("requeue")(error).of_job(id);
-        name::check_id(id).map_err(in_requeue)?;
+        name::check_id(id).map_err(self.during("requeue"))?;
         data.check_size(self.client().shared.max_data_bytes).map_err(in_requeue)?;
         for part in self.parts_by_id(id) {
             if let Some(outcome) = part.requeue_with(id, &data).await.map_err(in_requeue)? {
