@@ -70,7 +70,7 @@ def test_push_and_new_job_take_the_same_arguments(queue: duly.Queue) -> None:
     assert of_push == list(inspect.signature(duly.NewJob).parameters.values())
     # What Python shows is what is taken: None is every option's default.
     shown: dict[str, Any] = {one.name: None for one in of_push if one.kind is one.KEYWORD_ONLY}
-    assert len(shown) == 14
+    assert len(shown) == 15
     assert queue.find(queue.push(**shown)) is not None
     duly.NewJob(**shown)
     with pytest.raises(TypeError, match=r"push\(\) got an unexpected keyword argument 'colour'"):

@@ -527,7 +527,7 @@ def test_a_body_of_very_many_parts_is_refused(api: Api) -> None:
     many = {"jobs": b'{"jobs":[' + b"{}," * 100_000 + b"{}]}", "fields": b"{" + b'"a":1,' * 100_000 + b'"b":1}'}
     for kind, body in many.items():
         answer = api.ask("POST", "queues/orders/jobs", body)
-        assert (answer.status, answer.kind) == (400, "invalid_argument"), kind
+        assert (answer.status, answer.kind) in {(400, "invalid_argument"), (413, "too_large")}, kind
     headers = {f"h{n}": "" for n in range(100)}
     assert api.refused("POST", "queues/orders/jobs", {"data": 1, "headers": headers}) == (400, "invalid_argument")
 
@@ -619,7 +619,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         ),
         (
             b'{"headers":' + DEEP + b"}",
-            "`headers` must be an object whose values are strings",
+            "`headers` must be an object of strings",
         ),
         (b'{"jobs":' + DEEP + b"}", "`jobs[0]` must be a JSON object"),
         (b'{"data": 1, "data": 2}', "`data` is there twice"),

@@ -228,7 +228,7 @@ def actions_of(web: Visitor) -> set[str]:
 def test_a_page_offers_what_the_user_may_do(visit: Visit, client: duly.Client) -> None:
     fill(client)
     operate = {"pause", "limits", "keep-history", "run-now", "reschedule", "requeue", "requeue-all", "requeue-matching"}
-    operate |= {"schedule-run", "schedule-pause"}
+    operate |= {"schedule-run", "schedule-pause", "requeue-with"}
     admin = {"cancel", "purge", "delete", "cancel-matching", "schedule-remove"}
     vera, otto, ada = (visit(user) for user in ("vera", "otto", "ada"))
     assert actions_of(vera) == set()

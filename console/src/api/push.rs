@@ -1,6 +1,6 @@
 //! Pushes jobs: one, or as many as one batch has.
 
-use duly::{Millis, NewJob, Pushed, RetryPolicy, When};
+use duly::{Error, ErrorKind, Millis, NewJob, Pushed, RetryPolicy, When};
 use hyper::StatusCode;
 use serde::Serialize;
 
@@ -43,7 +43,8 @@ impl Call<'_> {
             object.end()?;
             // Before any of them is read: a body has room for millions.
             if jobs.len() > duly::MAX_BATCH {
-                return Err(Refusal::invalid(format!("`jobs` must have {} jobs or fewer", duly::MAX_BATCH)));
+                let message = format!("`jobs` must have {} jobs or fewer: make several requests", duly::MAX_BATCH);
+                return Err(Error::new(ErrorKind::TooLarge, message).into());
             }
             let read = |(index, job): (usize, &&serde_json::value::RawValue)| {
                 new_job(Object::read(format!("jobs[{index}]."), job.get().as_bytes())?)
