@@ -374,7 +374,7 @@ final class WorkerLogTest extends ServerTestCase
             say(json_encode($worker->run()));
         ');
         self::assertSame(0, $program->end(), $program->said());
-        self::assertStringContainsString('{"acked":2,"failed":1,"lost":0,"released":0}', $program->said());
+        self::assertStringContainsString('{"acked":2,"expired":0,"failed":1,"lost":0,"released":0}', $program->said());
         self::assertMatchesRegularExpression(
             "~ duly\\[\\d+\\] warning: job '\\S+' \\(fails, attempt 1\\) of queue 'q' failed; it runs again in 60 s: "
             . "DomainException at /\\S+ \\(the logger threw OverflowException at /~",
