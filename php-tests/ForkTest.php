@@ -36,7 +36,7 @@ final class ForkTest extends ServerTestCase
         ');
         self::assertSame(0, $program->end(), $program->said());
         self::assertSame(
-            "the child ended with 4\nended: true, {\"acked\":2,\"failed\":0,\"lost\":0,\"released\":0}\n",
+            "the child ended with 4\nended: true, {\"acked\":2,\"expired\":0,\"failed\":0,\"lost\":0,\"released\":0}\n",
             $program->said(),
         );
         $totals = $this->queue->counts()->totals;
