@@ -424,7 +424,8 @@ final class WorkerEndsTest extends ServerTestCase
                 say(json_encode($worker->run()));
             ', 'maxJobs: 2', '-dmemory_limit=500M');
             self::assertSame(0, $program->end(), $program->said());
-            self::assertStringContainsString('{"acked":2,"expired":0,"failed":0,"lost":0,"released":0}', $program->said());
+            $report = '{"acked":2,"expired":0,"failed":0,"lost":0,"released":0}';
+            self::assertStringContainsString($report, $program->said());
             self::assertStringContainsString('threw LogicException at ', $program->said());
         }
     }
