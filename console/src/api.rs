@@ -60,7 +60,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const CUT_OFF: &str = "cut off: it may be done, or done in part";
 
 /// How many connections are served at once, those of the page among them. Each may wait for jobs, over a connection to the server of the
-/// queues: both together stay below the 1,024 files that a process may open unless it is told otherwise.
+/// queues: both together stay below the 1,024 files that a process may open by default.
 pub(crate) const MOST_CONNECTIONS: u16 = 512;
 /// How many requests wait for jobs or results at once.
 const MOST_WAITING: usize = 256;

@@ -110,10 +110,8 @@ async fn look_at_all(turns: &mut [Turn<'_>], order: &[usize], options: &ReserveO
             if left == 0 || bytes_left == 0 {
                 break 'turns;
             }
-            let call = ReserveCall {
-                max_bytes: bytes_left,
-                ..ReserveCall::now(&options.clone().max(if sweeps { ReserveCall::MOST } else { left }))
-            };
+            let most = if sweeps { ReserveCall::MOST } else { left };
+            let call = ReserveCall { max_bytes: bytes_left, ..ReserveCall::now(&options.clone().max(most)) };
             let some_came = !jobs.is_empty();
             let look = match turns[index].look(call, left, some_came, is_last).await {
                 Ok(look) => look,

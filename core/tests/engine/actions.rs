@@ -74,7 +74,7 @@ async fn the_permissions_of_the_docs_are_enough_for_the_log() {
     let client = server.builder().username("shop").password("s3cr3t").build().unwrap();
     client.note_action("ann", "pause queue=q", "done").await.unwrap();
     assert_eq!(whats(&client).await, ["pause queue=q"]);
-    // Who may not write there is told, and nothing else is harmed.
+    // A client without the right to write there gets the error, and its jobs go on.
     server.redis_cli(&["ACL", "SETUSER", "shop", "resetkeys", "~duly:{orders}:*", "~duly:permissions:*"]);
     let client = server.builder().username("shop").password("s3cr3t").build().unwrap();
     assert_eq!(client.note_action("ann", "b", "done").await.unwrap_err().kind(), ErrorKind::PermissionDenied);
