@@ -279,7 +279,7 @@ impl Consumer {
         Ok(close()?)
     }
 
-    /// How many jobs are done (`acked`), `failed`, `released` and `lost` so far.
+    /// How many jobs are done (`acked`), `failed`, `released`, `lost` and `expired` so far.
     pub fn report(&self) -> BTreeMap<&'static str, i64> {
         let report = self.owner.consumer.report();
         let counts = [

@@ -443,7 +443,7 @@ impl WorkerEngine {
         Ok(ended)
     }
 
-    /// How many jobs are done (`acked`), `failed`, `released` and `lost` so far.
+    /// How many jobs are done (`acked`), `failed`, `released`, `lost` and `expired` so far.
     pub fn report(&self) -> BTreeMap<&'static str, i64> {
         let Some(inner) = self.inner() else { return BTreeMap::new() };
         let report = inner.engine.report();
