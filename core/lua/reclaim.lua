@@ -13,10 +13,10 @@ end
 --- if limited
 --- include: history/events
 --- end
-local reply, expired = {}
---- include: reserve/find_expired
-if #expired > 0 then
-  --- include: back/coming_back, back/reclaim_expired
+local reply, ended = {}
+--- include: reserve/find_ended
+if #ended > 0 then
+  --- include: back/coming_back, back/reclaim_ended
   --- include: wake/one
   wake_one()
 end
@@ -24,4 +24,4 @@ end
 --- include: history/keep
 --- end
 local awaited = reply[2] and '\n' .. table.concat(reply[2], '\n') or ''
-return string.format('%.0f ', #expired) .. (reply.is_cut and '1' or '0') .. awaited
+return string.format('%.0f ', #ended) .. (reply.is_cut and '1' or '0') .. awaited

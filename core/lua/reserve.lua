@@ -2,7 +2,8 @@
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
 -- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
 --          came back, ids, ...} (2 if it has none, but another option) with status `jobs`, `none`, `unfinished` or `paused`; where there are no ids, the records are ids of jobs
---          that failed for whose results somebody may wait; or `superseded`, `forgotten`, `format <n>`, `levels <list>`, `again`, `full`.
+--          that failed or expired for whose results somebody may wait, and of expired ones what came back is how many, and id and record of the
+--          first; or `superseded`, `forgotten`, `format <n>`, `levels <list>`, `again`, `full`.
 -- Cost:    O(log n) a job; at most `want` jobs or `max_bytes` of records, 100 reclaimed, 4 * want + 100 promoted,
 --          and where more than one level is in use 1,000; 1,100 entries that no longer count and 10 * want + 100 that are read.
 -- Shortly after an outage `ahead` is 2 or 3 instead of 0 or 1: leases that are over are spared, because their workers may live and
@@ -35,7 +36,7 @@ end
 do
   --- include: reserve/set_back
 end
-local reclaim_cap, expired = '100'
+local reclaim_cap, ended = '100'
 --- if plain
 local reply = { 'jobs', '', '', -1, 0, 0 }
 --- else
@@ -43,9 +44,9 @@ local reply = { 'jobs', '', '', -1, 0, limits and 1 or (noted_history or noted_m
 --- end
 -- with `do`: the first look after an outage charges the jobs of workers that live
 if not spares then
-  --- include: reserve/find_expired
+  --- include: reserve/find_ended
 end
-local some_ended = expired and #expired > 0
+local some_ended = ended and #ended > 0
 --- if usual
 -- Nothing of what takes most of the text has been done: that text does it, under the same number.
 -- without: a job whose worker died is never taken back
@@ -65,10 +66,10 @@ if has_others or some_ended then
   if some_ended then
     -- without 3 lines: a job that was settled in this call is taken back as well
     if flags then
-      --- include: reserve/find_expired
+      --- include: reserve/find_ended
     end
-    if #expired > 0 then
-      --- include: back/reclaim_expired
+    if #ended > 0 then
+      --- include: back/reclaim_ended
     end
   end
   -- without: a job that comes back in the call that takes it seems never to have run

@@ -103,6 +103,7 @@ impl State {
             has_options: self.is_limited(),
             jobs,
             awaited: Vec::new(),
+            dropped: None,
         }
     }
 
@@ -283,6 +284,7 @@ impl State {
             has_options: limited,
             jobs,
             awaited: Vec::new(),
+            dropped: None,
         }
     }
 
@@ -352,6 +354,7 @@ impl State {
             has_options: limited,
             jobs: Vec::new(),
             awaited: Vec::new(),
+            dropped: None,
         }
     }
 

@@ -135,7 +135,15 @@ impl Part {
     }
 
     pub(super) async fn reserve_once(&self, call: ReserveCall) -> Result<ReserveReply, Error> {
-        self.reserve_call(&call, &Outcomes::default(), &|_| false).await
+        let reply = self.reserve_call(&call, &Outcomes::default(), &|_| false).await?;
+        if let Some(dropped) = &reply.dropped {
+            self.say_expired(dropped.count);
+        }
+        Ok(reply)
+    }
+
+    fn say_expired(&self, expired: usize) {
+        tracing::info!(queue = self.name(), expired, "jobs expired before they were reserved, and are dropped");
     }
 
     /// One call of the reserve script, made as the same call again, behind a pause, after the errors of which `keep_trying`
@@ -198,7 +206,7 @@ impl Part {
             Box::pin(self.settle_outcomes("reserve", &others)).await?;
         }
         if expired > 0 {
-            tracing::info!(queue = self.name(), expired, "jobs expired before they were reserved, and are dropped");
+            self.say_expired(expired);
         }
         granted.jobs.clear(); // nobody's any more but the caller's
         Ok(jobs)

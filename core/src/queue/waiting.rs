@@ -132,6 +132,7 @@ mod tests {
             has_options: false,
             jobs: Vec::new(),
             awaited: Vec::new(),
+            dropped: None,
         }
     }
 

@@ -92,12 +92,18 @@ impl Declaration {
         index_of("ack_count", self.arguments, 0).is_some()
     }
 
-    /// What the history adds behind its own arguments.
-    fn of_history(&self, variant: Variant) -> &'static [(&'static str, bool)] {
-        match (self.notes_history(variant), self.settles()) {
-            (false, _) => &[],
-            (true, false) => &[("origin", false)],
-            (true, true) => &[("origin", false), ("took", false)],
+    /// Does it hand out jobs? Then its text that is not the plain one takes the time of the caller's clock, and drops what has expired.
+    pub(crate) const fn hands_out(&self) -> bool {
+        index_of("ahead", self.arguments, 0).is_some()
+    }
+
+    /// What the text of a queue with options takes behind its own arguments.
+    fn of_options(&self, variant: Variant) -> &'static [(&'static str, bool)] {
+        match (self.notes_history(variant), self.settles(), self.hands_out()) {
+            (false, ..) => &[],
+            (true, false, _) => &[("origin", false)],
+            (true, true, false) => &[("origin", false), ("took", false)],
+            (true, true, true) => &[("origin", false), ("took", false), ("called_at", true)],
         }
     }
 
@@ -192,8 +198,8 @@ impl Declaration {
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let arguments = self.numbering().iter().chain(self.arguments).map(|(name, _)| *name);
         let keys = self.keys.iter().map(|key| if *key == Key::Topics { "topic_keys" } else { key.name() });
-        let of_history = ["origin", "took"];
-        ["passed_levels", "first_item"].into_iter().chain(of_history).chain(keys).chain(arguments)
+        let of_options = ["origin", "took", "called_at"];
+        ["passed_levels", "first_item"].into_iter().chain(of_options).chain(keys).chain(arguments)
     }
 
     pub(super) fn header(&self, variant: Variant) -> String {
@@ -219,8 +225,8 @@ impl Declaration {
                 key => lines.push(format!("local {} = KEYS[{}]", key.name(), i + 1)),
             }
         }
-        let of_history = self.of_history(variant);
-        let arguments = || self.numbering().iter().chain(self.arguments).chain(of_history);
+        let of_options = self.of_options(variant);
+        let arguments = || self.numbering().iter().chain(self.arguments).chain(of_options);
         for (i, (name, is_number)) in arguments().enumerate() {
             let read = if *is_number { format!("tonumber(ARGV[{}])", i + 2) } else { format!("ARGV[{}]", i + 2) };
             lines.push(format!("local {name} = {read}"));

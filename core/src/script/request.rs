@@ -134,6 +134,9 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             if D::DECLARATION.settles() {
                 args.push(self.items.clone().map(|item| item.took()).collect::<String>().as_bytes());
             }
+            if D::DECLARATION.hands_out() {
+                Argument::append(&host::now().get(), &mut args);
+            }
         }
         self.items.clone().for_each(|item| item.append(&mut args));
         let keys_of_jobs = usize::from(D::FLAGS.kinds_of_jobs) * self.script.job_ids().map_or(0, ByteStrings::len);

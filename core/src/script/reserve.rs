@@ -59,6 +59,14 @@ impl GrantedJob {
     }
 }
 
+/// Jobs that had expired before a run of them began, and that the script has dropped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dropped {
+    /// At least 1.
+    pub(crate) count: usize,
+    pub(crate) first: GrantedJob,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReserveReply {
     pub(crate) status: ReserveStatus,
@@ -74,8 +82,9 @@ pub(crate) struct ReserveReply {
     /// The queue has limits, or keeps a history.
     pub(crate) has_options: bool,
     pub(crate) jobs: Vec<GrantedJob>,
-    /// Jobs that failed, because their leases ended, and for whose results somebody may wait.
+    /// Jobs that failed, because their leases ended, or that have expired, and for whose results somebody may wait.
     pub(crate) awaited: Vec<String>,
+    pub(crate) dropped: Option<Box<Dropped>>,
 }
 
 impl ReserveReply {
@@ -111,7 +120,7 @@ impl FromReply for ReserveReply {
         let next_in = next_in_us.map(Duration::from_micros);
         let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
         let options = number(next(&mut items, "whether there are limits")?)?;
-        let (mut jobs, mut awaited) = (Vec::new(), Vec::new());
+        let (mut jobs, mut awaited, mut dropped) = (Vec::new(), Vec::new(), None);
         while let Some(ids) = items.next() {
             let ids = array(ids)?;
             let mut records = array(next(&mut items, "records")?)?.into_iter();
@@ -120,7 +129,14 @@ impl FromReply for ReserveReply {
                 _ => Vec::new().into_iter(), // none of this queue's jobs came back
             };
             if ids.is_empty() {
-                awaited = records.by_ref().map(lossy).collect::<Result<_, _>>()?;
+                for id in records.by_ref() {
+                    awaited.push(lossy(id)?);
+                }
+                if let Some(count) = notes.next() {
+                    let count = usize::try_from(number(count)?).map_err(|_| unexpected("how many have expired"))?;
+                    let [id, record] = [bytes(next(&mut notes, "an id")?)?, bytes(next(&mut notes, "a record")?)?];
+                    dropped = Some(Box::new(Dropped { count, first: GrantedJob::new(id, record, Vec::new()) }));
+                }
             }
             for id in ids {
                 let record = bytes(next(&mut records, "a record")?)?;
@@ -141,6 +157,7 @@ impl FromReply for ReserveReply {
             has_options: options != 0,
             jobs,
             awaited,
+            dropped,
         })
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::verbs::assert_kind;
 use crate::support::{Server, eventually};
-use duly::{ErrorKind, Millis, NewJob, Queue, ReserveOptions, Schedule, State, When};
+use duly::{ErrorKind, Limits, Millis, NewJob, Queue, ReserveOptions, Schedule, State, When};
 
 /// Far from that of this host.
 const NOW: Millis = Millis::new(1_600_000_000_000);
@@ -123,4 +123,24 @@ async fn many_that_have_expired_hide_none_that_has_not() {
     assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["last"]);
     let counts = queue.counts().await.unwrap();
     assert_eq!((counts.ready, counts.of(State::Reserved), counts.total("expired")), (0, 1, 700));
+}
+
+#[tokio::test]
+async fn where_a_queue_has_limits_the_server_drops_them_and_they_use_no_start() {
+    let server = Server::start();
+    let queue = with_clock(&server).await;
+    queue.set_limits(&Limits::new().rate(1, Duration::from_secs(3600))).await.unwrap();
+    let waits =
+        queue.push(job().result_ttl(Duration::from_secs(60)).expires(after(1000))).await.unwrap().id().to_owned();
+    queue.push_batch((0..699).map(|_| job().expires(after(1000))).collect()).await.unwrap();
+    queue.push(job().id("last")).await.unwrap();
+    queue.set_clock(NOW.saturating_add(Millis::new(1000))).await.unwrap();
+    let waiter = tokio::spawn({
+        let queue = server.queue("orders");
+        async move { queue.wait_result(&waits, Some(Duration::from_secs(60))).await.unwrap_err().kind() }
+    });
+    let jobs = queue.reserve(&ReserveOptions::new()).await.unwrap();
+    assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["last"]);
+    assert_eq!(queue.counts().await.unwrap().total("expired"), 700);
+    assert_eq!(waiter.await.unwrap(), ErrorKind::NoResult);
 }

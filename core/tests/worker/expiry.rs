@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{self, Server};
 use duly::worker::{Ended, Engine, WorkerEvent, WorkerSettings};
-use duly::{ErrorKind, Millis, NewJob, When};
+use duly::{ErrorKind, Limits, Millis, NewJob, When};
 
 const A_WHILE: Duration = Duration::from_secs(60);
 
@@ -45,6 +45,33 @@ async fn what_expires_while_its_worker_is_busy_is_dropped_and_told() {
         _ => None,
     });
     assert_eq!(told.sum::<usize>(), 2, "{events:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_drops_where_a_queue_has_limits_is_told() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    queue.set_limits(&Limits::new().rate(1, Duration::from_secs(3600))).await.unwrap();
+    let soon = When::After(Millis::new(1));
+    let job = |data: u8| NewJob::new(&data).unwrap().name("mail");
+    let expiring = queue.push_batch(vec![job(1).expires(soon), job(2).expires(soon)]).await.unwrap();
+    queue.push(job(3)).await.unwrap();
+    let expires = queue.find(expiring[1].id()).await.unwrap().unwrap().job.envelope.expires.unwrap();
+    support::eventually("they have expired", async || server.clock() / 1000 >= expires.get()).await;
+    let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    let executor = engine.executor();
+    let run = tokio::time::timeout(A_WHILE, executor.next()).await.expect("a run").unwrap();
+    assert_eq!(run.job.envelope.data.as_str(), "3");
+    executor.finish(&run, Ended::DONE).unwrap();
+    engine.stop();
+    let report = tokio::time::timeout(A_WHILE, engine.ended()).await.expect("it ends").unwrap();
+    assert_eq!((report.acked, report.expired), (1, 2));
+    let events: Vec<_> = std::iter::from_fn(|| engine.event_within(Duration::ZERO)).collect();
+    let told = events.iter().find_map(|event| match event {
+        WorkerEvent::Expired { job, others } => Some((&*job.id, job.name.as_deref(), *others)),
+        _ => None,
+    });
+    assert_eq!(told, Some((expiring[0].id(), Some("mail"), 1)), "{events:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ do
   local came, gone, held = {}, {}, {}
   local function leave(holder)
     local key = came[holder]
-    -- Its key is free for the next one.
+    -- without: a key whose job was replaced in the same call counts as held
     if key and held[key] == holder then held[key] = nil end
     if key then came[holder] = nil else gone[holder] = true end
   end
@@ -19,7 +19,7 @@ do
     local by_key = key and held[key]
     if key and not by_key then
       by_key = holder_of('', key)
-      -- Its job was replaced by its id, in this call.
+      -- without: a key whose job was replaced by its id in the same call counts as held
       if by_key and gone[by_key] then by_key = nil end
     end
     local holders = { by_id or by_key }

@@ -1,5 +1,21 @@
--- Leases that are over, the oldest first. Settling can only take some of them away.
--- Needs: what `call/clock` gives, `reclaim_cap`, `expired`. Gives: `expired`.
-
--- with `'LIMIT', '0', '100000')` for `'LIMIT', '0', reclaim_cap)`: a million ended leases stall the server
-expired = redis.call('ZRANGEBYSCORE', reserved, '-inf', now_text, 'LIMIT', '0', reclaim_cap)
+-- Which jobs of a chunk have expired before a run of them began: they are no jobs of this call, and start nothing that a limit counts. By
+-- the server's clock and by the caller's, whichever is behind: a server that takes over with a clock that is ahead drops no live job.
+-- Needs: `entries`, `records`, `length`, `now`, `called_at`, `some_came_back`, `unused_bytes`, `expired`, `key_of`. Gives: `expired`, the record of each, by its place
+-- in the chunk; `key_of`, the keys that these hold; `unused_bytes`; and takes theirs out of the records.
+--- include: job/expiry, job/routing
+expired, key_of = {}, {}
+for k = 1, length do
+  local id, record = entries[k], records[k]
+  local expiry = record and expiry_of(record)
+  -- without `expiry <= now and`: a caller whose clock runs ahead drops a live job
+  -- without `and expiry <= called_at`: a server whose clock runs ahead drops a live job
+  -- without `and redis.call('HEXISTS', returned, id) == 1`: a job that expires keeps its place for ever where another came back
+  if expiry and expiry <= now and expiry <= called_at and not (some_came_back and redis.call('HEXISTS', returned, id) == 1) then
+    local _, _, key = routing(record)
+    -- without `and redis.call('HGET', keys, key) == id`: an expired job frees a key that another one holds
+    if key and redis.call('HGET', keys, key) == id then key_of[k] = key end
+    -- without: one reserve reads any number of large records only to drop them
+    unused_bytes = unused_bytes + #record
+    expired[k], records[k] = record, false
+  end
+end

@@ -1,8 +1,9 @@
 -- Takes jobs off the ready lists, the first level first, chunk by chunk. All of a chunk is read first, so that a wrong type or a huge
 -- record stops it before anything moved; entries of jobs that were cancelled or moved since are skipped.
--- Needs: what `call/meta`, `reserve/check_types`, `reserve/within_limits` and `reserve/next_token` give, `paused`, `some_large`,
+-- Needs: what `call/meta`, `call/clock`, `reserve/check_types`, `reserve/within_limits` and `reserve/next_token` give, `paused`, `some_large`,
 -- `reply`, except in the plain text what `history/events` gives. Gives: `granted`, how many of them the reply has; `ends` and `lease_pairs` for their leases, `place_pairs` for the
--- places of names, `granted_texts` for the call that comes again; `left_behind`: more could be taken.
+-- places of names, `granted_texts` for the call that comes again; `left_behind`: more could be taken;
+-- and except in the plain text what `reserve/drop_expired` gives.
 local READ_CHUNK = 100
 -- So many entries that no longer count go without a look at each.
 local stale_left = 1000
@@ -11,6 +12,7 @@ local left_behind = false
 local lease_pairs, ends, granted_texts = {}, {}, {}
 --- if limited
 local place_pairs = {}
+local dropped, first_dropped, awaited = 0, nil, {}
 --- end
 
 -- with `if want > 0 then`: a paused queue hands out jobs
@@ -25,7 +27,7 @@ if want > 0 and not paused then
       -- with `local held`: what a limit of a name held back never runs
       local held = held_names and held_names[next_held]
       next_held = next_held + 1
-      local parked_bytes = 0
+      local unused_bytes = 0
       local may_be_stale = some_stale and not held
       --- else
       local may_be_stale = some_stale
@@ -65,6 +67,9 @@ if want > 0 and not paused then
               kept_records[#kept_records + 1] = records[k]
             end
           end
+          --- if limited
+          --- include: reserve/drop_expired
+          --- end
           entries, records = kept_ids, kept_records
         end
         local count = #entries
@@ -72,9 +77,9 @@ if want > 0 and not paused then
           --- include: reserve/hand_over
         end
         --- if limited
-        -- without `or parked_bytes > max_bytes`: one reserve reads any number of large records only to put them aside
+        -- without `or unused_bytes > max_bytes`: one reserve reads any number of large records only to put them aside or to drop them
         -- without `looked_at >= 10 * want + 100 or`: one reserve walks through any number of cancelled entries
-        if more and (granted == want and not held or looked_at >= 10 * want + 100 or parked_bytes > max_bytes) then
+        if more and (granted == want and not held or looked_at >= 10 * want + 100 or unused_bytes > max_bytes) then
           left_behind = true
         end
         --- else
@@ -93,3 +98,9 @@ if want > 0 and not paused then
     end
   end
 end
+--- if limited
+if dropped > 0 then
+  local at = #reply
+  reply[at + 1], reply[at + 2], reply[at + 3] = {}, awaited, { dropped, unpack(first_dropped) }
+end
+--- end

@@ -101,6 +101,13 @@ impl Desk {
         }
     }
 
+    /// The server has dropped these when it was asked for jobs; `first` is one of them.
+    pub(in crate::worker) fn dropped(&self, first: AboutJob, count: usize) {
+        let mut state = self.lock();
+        state.report.expired += count as u64;
+        state.report(WorkerEvent::Expired { job: first, others: count - 1 }, self);
+    }
+
     /// The answer to a batch of outcomes: one flag each, acks first.
     pub(in crate::worker) fn answered(&self, queue: &str, batch: &Batch, flags: &[bool]) {
         let mut state = self.lock();

@@ -13,6 +13,7 @@ use crate::script::{self, ReserveReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::worker::appetite::Appetite;
 use crate::worker::desk::{Batch, Desk, Outage, Want};
+use crate::worker::event::AboutJob;
 use crate::worker::outlasts::Past;
 
 /// For how long the last outcomes are sent again after the last run has ended, or the grace.
@@ -184,6 +185,13 @@ impl Fetcher {
         if batch.has_unheard {
             self.desk.note_unheard(index);
         }
+        if let Some(dropped) = &reply.dropped {
+            let about = match dropped.first.of_queue(&lane.for_jobs, reply.token) {
+                Ok(job) => AboutJob::of(&job),
+                Err(_) => AboutJob::unreadable(lane.queue.name(), dropped.first.id.clone()),
+            };
+            self.desk.dropped(about, dropped.count);
+        }
         let granted = reply.jobs.len();
         if want > 0 {
             lane.has_plenty = granted == want;
@@ -297,6 +305,7 @@ mod tests {
             has_options: false,
             jobs: Vec::new(),
             awaited: Vec::new(),
+            dropped: None,
         };
         let took = Duration::from_millis(1);
         fetcher.take_answer(Ok(Answered { index: 0, want: 1, promise, batch, took, reply: Ok(Some(reply)) })).unwrap();

@@ -1,25 +1,25 @@
 -- Takes back leases that are over, at most `reclaim_cap`. Goes to the head of its ready list: it is older than what waits there.
 -- Adds to `reply`, where jobs failed for whose results somebody may wait, a list of none, one of their ids, and 0; and says
 -- there whether it stopped before its cap.
--- Needs: what `call/meta` and `back/coming_back` give, `expired`, `reply`, except in the plain text what `history/events` gives. Gives: nothing but that.
+-- Needs: what `call/meta` and `back/coming_back` give, `ended`, `reply`, except in the plain text what `history/events` gives. Gives: nothing but that.
 --- include: reserve/ahead, back/lease_ended, job/keeps_result, job/fitting
 -- The rest is there for the next call. A hundred of those that nobody noted as large are not too much.
 -- with `if noted_large then`: a thousand dead workers' jobs are read in one call, ten times as much as one may read
-if noted_large or #expired > 100 then
-  -- with `#expired` for `count_fitting(expired, 4194304)`: the large records of a hundred dead workers' jobs are read in one call
-  for k = #expired, count_fitting(expired, 4194304) + 1, -1 do
-    expired[k], reply.is_cut = nil, true
+if noted_large or #ended > 100 then
+  -- with `#ended` for `count_fitting(ended, 4194304)`: the large records of a hundred dead workers' jobs are read in one call
+  for k = #ended, count_fitting(ended, 4194304) + 1, -1 do
+    ended[k], reply.is_cut = nil, true
   end
 end
 -- with `redis.pcall` for `redis.call`: a foreign type under `leases` loses the jobs that were taken back
-local tokens = redis.call('HMGET', leases, unpack(expired))
-redis.call('ZREM', reserved, unpack(expired))
+local tokens = redis.call('HMGET', leases, unpack(ended))
+redis.call('ZREM', reserved, unpack(ended))
 -- without: a worker that lost its lease acks the job
-redis.call('HDEL', leases, unpack(expired))
+redis.call('HDEL', leases, unpack(ended))
 local gave_up, awaited = 0, {}
--- with `for i = 1, #expired do`: the job that waited longest goes last
-for i = #expired, 1, -1 do
-  local id = expired[i]
+-- with `for i = 1, #ended do`: the job that waited longest goes last
+for i = #ended, 1, -1 do
+  local id = ended[i]
   --- if limited
   local number = limits and redis.call('ZSCORE', places, id)
   -- without: a worker that died keeps its places for ever
@@ -54,7 +54,7 @@ for i = #expired, 1, -1 do
     redis.call('HDEL', returned, id)
   end
 end
-redis.pcall('HINCRBY', stats, 'reclaimed', #expired)
+redis.pcall('HINCRBY', stats, 'reclaimed', #ended)
 if gave_up > 0 then
   redis.pcall('HINCRBY', stats, 'failed', gave_up)
   trim_failed(gave_up)

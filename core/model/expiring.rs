@@ -1,0 +1,180 @@
+//! Jobs that have expired, call by call: what a reserve drops of them where a queue has options, and what a push does to those that hold its
+//! id or key.
+
+use redis::Value;
+
+use super::server::{QUEUE, Server, queue_keys};
+use crate::script::{
+    Clock, Declared, Due, Extent, FromReply, IfDuplicate, IfFull, JobKeys, Key, Levels, MemoryRenewal, Numbering,
+    Outcomes, PushReply, PushUnique, PushUniqueReply, QueueKeys, Reserve, ReserveReply, ReserveStatus, Shape, Variant,
+};
+
+/// Its key is `k`.
+const EXPIRED: &str = r#"5;5;1;0;k{"data":1,"v":2,"expires":1790000000}"#;
+const LIVE: &str = r#"{"data":1}"#;
+
+struct Stage {
+    server: Server,
+    keys: QueueKeys,
+    calls: u64,
+    clock: Clock,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { server: Server::start(), keys: queue_keys(0), calls: 0, clock: Clock::Server }
+    }
+
+    /// With a job that holds the key `k` and waits.
+    fn waiting(record: &str) -> Self {
+        let mut stage = Self::new();
+        stage.add("a", record);
+        stage.command("HSET", Key::Keys, &["k", "a"]);
+        stage
+    }
+
+    /// The server's clock, in seconds.
+    fn at(mut self, seconds: u64) -> Self {
+        self.clock = Clock::Manual;
+        self.server.set_clock(&self.keys, seconds * 1000);
+        self
+    }
+
+    fn add(&mut self, id: &str, record: &str) {
+        self.command("HSET", Key::Jobs, &[id, record]);
+        let list = self.keys.spell_ready(5);
+        self.server.command(&["RPUSH", &list, id]);
+    }
+
+    fn command(&mut self, command: &str, key: Key, more: &[&str]) -> Value {
+        let key = self.keys.spell(key);
+        self.server.command(&[&[command, &key], more].concat())
+    }
+
+    fn field(&mut self, key: Key, field: &str) -> Option<String> {
+        match self.command("HGET", key, &[field]) {
+            Value::BulkString(bytes) => Some(String::from_utf8(bytes).unwrap()),
+            _ => None,
+        }
+    }
+
+    /// Runs a numbered call, as a client that knows of options.
+    fn run<'i, D: Declared>(&mut self, script: D, item: D::Item<'i>) -> D::Reply
+    where
+        D::Item<'i>: Clone,
+    {
+        self.calls += 1;
+        let renewal = MemoryRenewal::Asked(Vec::new());
+        let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal, is_known: false };
+        let variant = Variant { clock: self.clock, shape: Shape::Limited, extent: Extent::Usual };
+        let call = script.with([item]).call(variant, QUEUE, &self.keys, Levels::ALL, Some(&numbering));
+        FromReply::decode(self.server.run(&call).unwrap()).unwrap()
+    }
+
+    fn keep(&mut self, id: &str) -> PushReply {
+        let (if_duplicate, if_full, result_count) = (IfDuplicate::Keep, IfFull::Refuse, JobKeys::default());
+        let record = &br#"5;5;1;0;k{"data":2}"#[..];
+        let push = PushUnique { if_duplicate, if_full, result_count };
+        let reply: PushUniqueReply = self.run(push, (id.as_bytes(), record, Due::Now, &b""[..]));
+        reply.jobs.into_iter().next().unwrap()
+    }
+
+    fn reserve(&mut self, want: usize, max_bytes: usize) -> ReserveReply {
+        let (lease_ms, wait_ms, promise, ahead, ack_count, keyed) = (10_000, 0, 0, 0, 0, 0);
+        let result_count = JobKeys::default();
+        let reserve = Reserve { want, lease_ms, wait_ms, max_bytes, promise, ahead, ack_count, keyed, result_count };
+        self.run(reserve, &Outcomes::default())
+    }
+
+    /// What a reserve gives, and how many jobs it has dropped.
+    fn reserved(&mut self) -> (Vec<String>, usize) {
+        let reply = self.reserve(10, 1 << 20);
+        (reply.jobs.into_iter().map(|job| job.id).collect(), reply.dropped.map_or(0, |dropped| dropped.count))
+    }
+}
+
+#[test]
+fn a_reserve_drops_what_has_expired_and_says_so() {
+    let mut stage = Stage::waiting(EXPIRED);
+    stage.add("b", r#"{"data":1,"v":2,"expires":1790000000.5,"result_ttl":60}"#);
+    stage.add("c", LIVE);
+    let reply = stage.reserve(10, 1 << 20);
+    assert_eq!(reply.jobs.iter().map(|job| &*job.id).collect::<Vec<_>>(), ["c"]);
+    assert_eq!(reply.awaited, ["b"]);
+    let dropped = reply.dropped.unwrap();
+    assert_eq!((dropped.count, &*dropped.first.id, dropped.first.record), (2, "a", EXPIRED.into()));
+    assert_eq!(stage.command("HKEYS", Key::Jobs, &[]), Value::Array(vec![Value::BulkString(b"c".to_vec())]));
+    assert_eq!(stage.field(Key::Keys, "k"), None);
+    assert_eq!(stage.field(Key::Stats, "expired").as_deref(), Some("2"));
+    assert_eq!(stage.reserved(), (Vec::new(), 0));
+}
+
+#[test]
+fn a_reserve_drops_nothing_that_may_run() {
+    let runs = |mut stage: Stage| assert_eq!(stage.reserved(), (vec!["a".to_owned()], 0));
+    // The server's clock is ahead of the caller's, or behind it.
+    runs(Stage::waiting(r#"{"data":1,"v":2,"expires":4000000000}"#).at(4_000_000_001));
+    runs(Stage::waiting(EXPIRED).at(1_700_000_000));
+    runs(Stage::waiting(r#"{"data":{"v":2,"expires":1790000000}}"#));
+    let mut begun = Stage::waiting(EXPIRED);
+    begun.command("HSET", Key::Returned, &["a", "0;1;"]);
+    runs(begun);
+}
+
+#[test]
+fn an_expired_job_is_dropped_where_another_has_come_back() {
+    let mut stage = Stage::waiting(EXPIRED);
+    stage.add("b", EXPIRED);
+    stage.command("HSET", Key::Returned, &["b", "0;1;"]);
+    assert_eq!(stage.reserved(), (vec!["b".to_owned()], 1));
+}
+
+#[test]
+fn an_expired_job_frees_no_key_of_another() {
+    let mut stage = Stage::waiting(EXPIRED);
+    stage.command("HSET", Key::Keys, &["k", "b"]);
+    assert_eq!(stage.reserved(), (Vec::new(), 1));
+    assert_eq!(stage.field(Key::Keys, "k").as_deref(), Some("b"));
+}
+
+#[test]
+fn a_reserve_reads_large_records_only_so_far_to_drop_them() {
+    let mut stage = Stage::new();
+    let large = format!(r#"{{"data":"{}","v":2,"expires":1790000000}}"#, "x".repeat(600));
+    for id in ["a", "b", "c"] {
+        stage.add(id, &large);
+    }
+    let reply = stage.reserve(1, 1000);
+    assert_eq!((reply.status, reply.dropped.map(|dropped| dropped.count)), (ReserveStatus::Unfinished, Some(2)));
+    assert_eq!(stage.reserved(), (Vec::new(), 1));
+}
+
+#[test]
+fn what_nobody_will_run_keeps_nothing_out() {
+    let mut stage = Stage::waiting(EXPIRED);
+    assert!(matches!(stage.keep("b"), PushReply::Replaced(id) if id == "a"));
+    assert_eq!((stage.field(Key::Jobs, "a"), stage.field(Key::Keys, "k").as_deref()), (None, Some("b")));
+    assert_eq!(stage.field(Key::Stats, "expired").as_deref(), Some("1"));
+}
+
+#[test]
+fn what_runs_or_has_begun_or_has_not_expired_keeps_its_key() {
+    let kept = |stage: &mut Stage, id: &str| {
+        assert!(matches!(stage.keep(id), PushReply::Kept(holder) if holder == "a"));
+        assert_eq!(stage.field(Key::Keys, "k").as_deref(), Some(if id == "a" { "c" } else { "a" }));
+    };
+    let mut leased = Stage::waiting(EXPIRED);
+    leased.command("HSET", Key::Leases, &["a", "7"]);
+    leased.command("ZADD", Key::Reserved, &["4000000000000", "a"]);
+    kept(&mut leased, "b");
+    let mut begun = Stage::waiting(EXPIRED);
+    begun.command("HSET", Key::Returned, &["a", "0;1;"]);
+    kept(&mut begun, "b");
+    kept(&mut Stage::waiting(r#"5;5;1;0;k{"data":1,"v":2,"expires":4000000000}"#), "b");
+    kept(&mut Stage::waiting(r#"5;5;1;0;k{"data":{"v":2,"expires":1790000000}}"#), "b");
+    // Its id is that of an expired job, and its key that of a live one.
+    let mut both = Stage::waiting(EXPIRED);
+    both.command("HSET", Key::Jobs, &["c", r#"5;5;1;0;k{"data":3}"#]);
+    both.command("HSET", Key::Keys, &["k", "c"]);
+    kept(&mut both, "a");
+}
