@@ -626,7 +626,7 @@ namespace Duly {
         /**
          * Removes the queue with all that it has: its jobs in all states, its limits, its totals. Jobs that workers run
          * meanwhile end without effect. A client that goes on using the queue makes it anew, and lists it again within
-         * the hour.
+         * some minutes.
          *
          * @param int $jobs the number of the jobs in all states together, as a confirmation. Default: 0, only an empty
          *     queue

@@ -1,7 +1,7 @@
 -- Puts a queue on the list of queues, or notes that it is used again.
 -- Moves:   nothing.
 -- Replies: `ok`.
--- Cost:    O(log queues), once an hour a client. Right when sent twice; a copy that comes behind `unregister` lists the queue again.
+-- Cost:    O(log queues), once in some minutes a client. Right when sent twice; a copy that comes behind `unregister` lists the queue again.
 --- include: call/clock
 local noted_partitions = string.match(redis.call('HGET', queues_used, name) or '', ' (%d+)$')
 -- with `partitions` for `math.max(partitions, tonumber(noted_partitions or 0))`: a worker of one part hides the parts behind it

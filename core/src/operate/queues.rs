@@ -26,7 +26,7 @@ pub struct QueueInfo {
     pub name: String,
     /// In how many parts it is, as those who used it said; 0 if it is not partitioned.
     pub partitions: u16,
-    /// When it was last used by the server's clock, as far as is noted: each client notes it at its first use and then every hour.
+    /// When it was last used by the server's clock, as far as is noted: each client notes it at its first use and then every few minutes.
     pub last_used: Millis,
 }
 
@@ -97,7 +97,7 @@ fn info(listed: &ListedQueue) -> QueueInfo {
 impl Queue {
     /// Removes the queue with all that it has: its jobs, which must be so many in all states together, its limits, its totals. Jobs that
     /// workers run meanwhile end without effect. `jobs` is the confirmation: with 0 only an empty queue is removed. A client that goes on
-    /// using the queue makes it anew, and lists it again within the hour.
+    /// using the queue makes it anew, and lists it again within some minutes.
     ///
     /// The parts of a partitioned queue are removed one after the other, each only if it has what it had when all were counted.
     ///

@@ -1,4 +1,5 @@
-//! A queue is put on the list of queues when a client uses it first, and again every hour while it is used; a topic on the list of topics.
+//! A queue is put on the list of queues when a client uses it first, and again every few minutes while it is used, because
+//! another client may have deleted it; a topic on the list of topics.
 //!
 //! The call that does so is made beside another call, and nobody waits for it: a list that cannot be written stops no queue. One that had no
 //! effect is made again a few minutes later.
@@ -15,8 +16,8 @@ use crate::script::{Declared, Register};
 const QUEUES: &str = "queues";
 /// That of topics.
 const TOPICS: &str = "topics";
-/// So often it is noted that a queue is in use.
-const EVERY_MS: u64 = 3_600_000;
+/// So often it is noted that a queue is in use: a little less than the time between two calls that have the server remember the client for longer.
+const EVERY_MS: u64 = 240_000;
 /// Ends the name of a partitioned queue on the list: one that is not partitioned may have the same name.
 const PARTITIONED: char = '/';
 
@@ -93,7 +94,7 @@ impl Part {
         Self::beside_queues(client, TOPICS)
     }
 
-    /// The queue or topic is used: puts it on the list if this client has not done so in the last hour. Waits for nothing.
+    /// The queue or topic is used: puts it on the list if this client has not done so in the last minutes. Waits for nothing.
     #[cold]
     pub(crate) fn note_use(&self) {
         if !self.shared.registration.is_due() {
@@ -161,11 +162,16 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_is_noted_once_an_hour() {
+    fn a_queue_is_noted_once_in_a_while() {
         let registration = Registration::of("orders");
         assert!(registration.is_due());
         assert!(!registration.is_due());
         registration.forget();
         assert!(registration.is_due());
+        let minutes_ago = |minutes: u64| host::now().get() - minutes * 60_000;
+        registration.noted_at.store(minutes_ago(5), Ordering::Relaxed);
+        assert!(registration.is_due(), "the client renews its memory");
+        registration.noted_at.store(minutes_ago(3), Ordering::Relaxed);
+        assert!(!registration.is_due());
     }
 }

@@ -352,7 +352,7 @@ class Queue:
 
         Raises InvalidArgumentError, and removes nothing, if the queue has other jobs than so many, or schedules. Jobs
         that workers run meanwhile end without effect. A client that goes on using the queue makes it anew, and lists
-        it again within the hour.
+        it again within some minutes.
 
         Args:
             jobs: the number of the jobs in all states together, as a confirmation. Default: 0, only an empty queue.
@@ -2796,7 +2796,7 @@ class AsyncQueue:
 
         Raises InvalidArgumentError, and removes nothing, if the queue has other jobs than so many, or schedules. Jobs
         that workers run meanwhile end without effect. A client that goes on using the queue makes it anew, and lists
-        it again within the hour.
+        it again within some minutes.
 
         Args:
             jobs: the number of the jobs in all states together, as a confirmation. Default: 0, only an empty queue.
