@@ -182,6 +182,20 @@ namespace Duly {
         }
 
         /**
+         * Returns a page of the topics that were used under this client's prefix, by name. A topic is listed with the
+         * first message or subscription of any client. One without messages and subscriptions that was not used for
+         * 30 days is forgotten by this call.
+         *
+         * @param int $limit the most topics of the page, 1 to 1,000. Default: 100
+         * @param string|null $cursor that of the page before. Default: the first page
+         *
+         * @throws Exception\ExceptionInterface
+         */
+        public function topics(int $limit = 100, ?string $cursor = null): TopicPage
+        {
+        }
+
+        /**
          * Returns the names of the topics that this member has subscribed to.
          *
          * @return list<string> sorted; empty if there are none
@@ -1434,7 +1448,7 @@ namespace Duly {
         public readonly int $partitions;
         /**
          * When it was last used, in unix seconds by the server's clock. Each client notes it at its first use and then
-         * every hour.
+         * every few minutes.
          */
         public readonly float $lastUsed;
     }
@@ -1444,6 +1458,26 @@ namespace Duly {
     {
         /** @var list<QueueInfo> fewer than were asked for if some of them were forgotten just now */
         public readonly array $queues;
+        /** Where the next page begins; null after the last one. */
+        public readonly ?string $cursor;
+    }
+
+    /** A topic that was used. */
+    final class ListedTopic
+    {
+        public readonly string $name;
+        /**
+         * When a client has last published or subscribed, in unix seconds by the server's clock. Each client notes it
+         * at its first use and then every few minutes.
+         */
+        public readonly float $lastUsed;
+    }
+
+    /** A page of topics, by name. */
+    final class TopicPage
+    {
+        /** @var list<ListedTopic> fewer than were asked for if some of them were forgotten just now */
+        public readonly array $topics;
         /** Where the next page begins; null after the last one. */
         public readonly ?string $cursor;
     }

@@ -26,6 +26,7 @@ use Duly\Schedule;
 use Duly\ScheduleView;
 use Duly\Spread;
 use Duly\SyncReport;
+use Duly\TopicPage;
 use PHPUnit\Framework\TestCase;
 
 /** Runs the scenarios of conformance/scenarios; what they mean is written in conformance/README.md. */
@@ -166,6 +167,7 @@ final class ConformanceTest extends TestCase
             in_array($verb, self::ON_TOPIC, true) => fn (): mixed => $this->onTopic($verb, ...$arguments),
             $verb === 'pull_all' => fn (): array => $this->client->pull(...$arguments),
             $verb === 'queues' => fn (): QueuePage => $this->client->queues(...$arguments),
+            $verb === 'topics' => fn (): TopicPage => $this->client->topics(...$arguments),
             $verb === 'topics_of' => fn (): array => $this->client->topicsOf(...$arguments),
             isset(self::ON_SCHEDULES[$verb]) =>
                 fn (): mixed => $this->queue->schedules->{self::ON_SCHEDULES[$verb]}(...$arguments),
@@ -339,7 +341,7 @@ final class ConformanceTest extends TestCase
             $shown[$word] = match ($word) {
                 'waited' => (int) $one, // in whole seconds so that one that was not waited for has waited 0
                 'headers' => (object) $one,
-                'progress', 'running', 'queues', 'jobs', 'subscriptions', 'cut_off', 'fires', 'events', 'runs',
+                'progress', 'running', 'queues', 'topics', 'jobs', 'subscriptions', 'cut_off', 'fires', 'events', 'runs',
                 'job' => $this->shown($one),
                 'names' => (object) array_map(static fn (array $limits): object => (object) $limits, $one),
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),

@@ -42,7 +42,7 @@ final class StubsTest extends TestCase
         }
         sort($stubs);
         self::assertSame(self::declared(), $stubs);
-        self::assertCount(47 + 3 + 1 + 26, $stubs);
+        self::assertCount(49 + 3 + 1 + 26, $stubs);
     }
 
     /** @return iterable<string, array{string}> */

@@ -35,6 +35,7 @@ WITHOUT_A_TWIN = {
     *("QueueInfo", "QueuePage", "Requeued", "RunningJob", "WorkerInfo", "Fire", "ScheduleView", "SyncReport"),
     *("Rates", "RateWindow", "NameRates", "RunCounts", "Spread", "Trace", "TraceEvent", "TraceRun"),
     *("Published", "TopicInfo", "Subscription", "SubscriptionMember", "CutOff", "SearchPage"),
+    *("ListedTopic", "TopicPage"),
 }
 
 

@@ -252,6 +252,10 @@ def shown(value: Any) -> Any:
         return {"jobs": shown(value.jobs), "looked_at": value.looked_at, "cursor": value.cursor}
     if isinstance(value, duly.QueuePage):
         return {"queues": shown(value.queues), "cursor": value.cursor}
+    if isinstance(value, duly.TopicPage):
+        return {"topics": shown(value.topics), "cursor": value.cursor}
+    if isinstance(value, duly.ListedTopic):
+        return {"name": value.name, "last_used": value.last_used}
     if isinstance(value, duly.QueueInfo):
         return {name: getattr(value, name) for name in ("name", "partitions", "last_used")}
     if isinstance(value, duly.Requeued):
@@ -400,6 +404,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "members": on_topic("members"),
     "bound": on_topic("set_bounds"),
     "queues": lambda run, **arguments: run.client.queues(**arguments),
+    "topics": lambda run, **arguments: run.client.topics(**arguments),
     "topics_of": lambda run, member: run.client.topics_of(member),
     "put_schedule": put_schedule,
     "sync_schedules": sync_schedules,

@@ -18,7 +18,7 @@ use crate::error::Fault;
 use crate::job::Job;
 use crate::lock::Lock;
 use crate::message::Message;
-use crate::operate::QueuePage;
+use crate::operate::{QueuePage, TopicPage};
 use crate::queue::{Queue, reserve_options};
 use crate::select;
 use crate::settings;
@@ -294,6 +294,17 @@ impl Client {
     /// The topic of this name.
     pub fn topic(&self, name: Text) -> PhpResult<Topic> {
         Ok(self.topic_of(name)?)
+    }
+
+    /// A page of the topics that were used under this client's prefix, by name.
+    #[php(defaults(limit = 100))]
+    pub fn topics(&self, limit: i64, cursor: Option<Text>) -> PhpResult<TopicPage> {
+        let page = || {
+            let limit = whole("limit", limit, i64::MAX)?;
+            let cursor = cursor.map(|cursor| cursor.utf8("cursor")).transpose()?;
+            self.blocking()?.topics(limit, cursor.as_deref(), &mut Signals)
+        };
+        Ok(page()?.into())
     }
 
     /// The topics that this member has subscribed to, by name.

@@ -19,7 +19,7 @@ use crate::client::Client;
 use crate::convert::{Text, given, span, span_or_interval, type_name, utf8};
 use crate::error::Fault;
 use crate::job::Job;
-use crate::record::signed;
+use crate::record::of_report;
 use crate::select;
 use crate::waiting::Signals;
 use crate::worker::events::fields_of;
@@ -281,14 +281,6 @@ impl Consumer {
 
     /// How many jobs are done (`acked`), `failed`, `released`, `lost` and `expired` so far.
     pub fn report(&self) -> BTreeMap<&'static str, i64> {
-        let report = self.owner.consumer.report();
-        let counts = [
-            ("acked", report.acked),
-            ("failed", report.failed),
-            ("released", report.released),
-            ("lost", report.lost),
-            ("expired", report.expired),
-        ];
-        counts.into_iter().map(|(name, count)| (name, signed(count))).collect()
+        of_report(self.owner.consumer.report())
     }
 }

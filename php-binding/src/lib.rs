@@ -120,6 +120,8 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         operate::Requeued,
         operate::QueueInfo,
         operate::QueuePage,
+        operate::ListedTopic,
+        operate::TopicPage,
         audit::Finding,
         audit::AuditReport,
     );

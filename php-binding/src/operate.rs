@@ -1,4 +1,4 @@
-//! What operators' verbs give: `Duly\Cancelled`, `Duly\Requeued`, `Duly\QueuePage` and `Duly\QueueInfo`.
+//! What operators' verbs give: `Duly\Cancelled`, `Duly\Requeued`, `Duly\QueuePage`, `Duly\QueueInfo`, `Duly\TopicPage` and `Duly\ListedTopic`.
 
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
@@ -51,7 +51,7 @@ record! {
         name: String,
         /// In how many parts it is; 0 if it is not partitioned.
         partitions: i64,
-        /// When it was last used, in unix seconds by the server's clock; noted at a client's first use and then every hour.
+        /// When it was last used, in unix seconds by the server's clock; noted at a client's first use and then every few minutes.
         last_used: f64,
     }
 }
@@ -75,5 +75,38 @@ record! {
 impl From<duly::QueuePage> for QueuePage {
     fn from(page: duly::QueuePage) -> Self {
         Self { queues: page.queues.into_iter().map(QueueInfo::from).collect(), cursor: page.cursor }
+    }
+}
+
+record! {
+    /// A topic that was used.
+    ListedTopic = "Duly\\ListedTopic" {
+        /// Its name.
+        name: String,
+        /// When a client has last published or subscribed, in unix seconds by the server's clock; noted at a client's first use and then every
+        /// few minutes.
+        last_used: f64,
+    }
+}
+
+impl From<duly::ListedTopic> for ListedTopic {
+    fn from(topic: duly::ListedTopic) -> Self {
+        Self { name: topic.name, last_used: topic.last_used.as_seconds() }
+    }
+}
+
+record! {
+    /// A page of topics, by name.
+    TopicPage = "Duly\\TopicPage" {
+        /// The topics.
+        topics: Vec<ListedTopic>,
+        /// Where the next page begins; null after the last one.
+        cursor: Option<String>,
+    }
+}
+
+impl From<duly::TopicPage> for TopicPage {
+    fn from(page: duly::TopicPage) -> Self {
+        Self { topics: page.topics.into_iter().map(ListedTopic::from).collect(), cursor: page.cursor }
     }
 }

@@ -24,6 +24,7 @@ use crate::client::Client;
 use crate::convert::{self, Text, given, millis, span, span_or_interval, utf8, whole};
 use crate::error::Fault;
 use crate::job::{Changes, Job, error_text, failure, wait_of};
+use crate::record::of_report;
 use crate::schedules::own_schedules;
 use crate::select;
 use events::FailedJobs;
@@ -445,16 +446,7 @@ impl WorkerEngine {
 
     /// How many jobs are done (`acked`), `failed`, `released`, `lost` and `expired` so far.
     pub fn report(&self) -> BTreeMap<&'static str, i64> {
-        let Some(inner) = self.inner() else { return BTreeMap::new() };
-        let report = inner.engine.report();
-        let counts = [
-            ("acked", report.acked),
-            ("failed", report.failed),
-            ("released", report.released),
-            ("lost", report.lost),
-            ("expired", report.expired),
-        ];
-        counts.into_iter().map(|(name, count)| (name, crate::record::signed(count))).collect()
+        self.inner().map(|inner| of_report(inner.engine.report())).unwrap_or_default()
     }
 
     /// Has the engines of this process stop at these signals too, even while PHP is busy and sees none; PHP must have handlers

@@ -85,6 +85,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<operate::Requeued>()?;
     module.add_class::<operate::QueueInfo>()?;
     module.add_class::<operate::QueuePage>()?;
+    module.add_class::<operate::ListedTopic>()?;
+    module.add_class::<operate::TopicPage>()?;
     module.add_class::<audit::AuditReport>()?;
     module.add_class::<audit::Finding>()?;
     module.add_class::<retry::RetryPolicy>()?;

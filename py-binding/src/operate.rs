@@ -1,4 +1,4 @@
-//! What operators' verbs give: `duly.Cancelled`, `duly.Requeued`, `duly.QueuePage` and `duly.QueueInfo`.
+//! What operators' verbs give: `duly.Cancelled`, `duly.Requeued`, `duly.QueuePage`, `duly.QueueInfo`, `duly.TopicPage` and `duly.ListedTopic`.
 
 use pyo3::prelude::*;
 
@@ -90,5 +90,47 @@ impl QueuePage {
     fn __repr__(&self) -> String {
         let more = if self.cursor.is_some() { ", and more" } else { "" };
         format!("<duly.QueuePage of {}{more}>", self.queues.len())
+    }
+}
+
+/// A topic that was used.
+#[pyclass(frozen, get_all, module = "duly")]
+#[derive(Clone)]
+pub(crate) struct ListedTopic {
+    name: String,
+    last_used: f64,
+}
+
+impl From<duly::ListedTopic> for ListedTopic {
+    fn from(topic: duly::ListedTopic) -> Self {
+        Self { name: topic.name, last_used: topic.last_used.as_seconds() }
+    }
+}
+
+#[pymethods]
+impl ListedTopic {
+    fn __repr__(&self) -> String {
+        format!("<duly.ListedTopic {:?}>", self.name)
+    }
+}
+
+/// A page of topics, by name.
+#[pyclass(frozen, get_all, module = "duly")]
+pub(crate) struct TopicPage {
+    topics: Vec<ListedTopic>,
+    cursor: Option<String>,
+}
+
+impl From<duly::TopicPage> for TopicPage {
+    fn from(page: duly::TopicPage) -> Self {
+        Self { topics: page.topics.into_iter().map(ListedTopic::from).collect(), cursor: page.cursor }
+    }
+}
+
+#[pymethods]
+impl TopicPage {
+    fn __repr__(&self) -> String {
+        let more = if self.cursor.is_some() { ", and more" } else { "" };
+        format!("<duly.TopicPage of {}{more}>", self.topics.len())
     }
 }

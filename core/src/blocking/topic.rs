@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Client, Interrupt};
 use crate::process::runtime::block_on;
-use crate::topic::{self, Message, PullOptions};
+use crate::topic::{self, Message, PullOptions, TopicPage};
 use crate::value::error::Error;
 use crate::value::name;
 
@@ -20,6 +20,17 @@ impl Client {
     pub fn topic(&self, name: &str) -> Result<Topic, Error> {
         name::check_topic(name).map_err(|error| error.during("topic").of_topic(name))?;
         Ok(Topic { client: self.clone(), name: name.to_owned() })
+    }
+
+    /// See [`crate::Client::topics`].
+    pub fn topics<I: Interrupt>(
+        &self,
+        limit: usize,
+        cursor: Option<&str>,
+        interrupt: &mut I,
+    ) -> Result<TopicPage, I::Error> {
+        let client = self.inner()?;
+        block_on(client.topics(limit, cursor), || interrupt.check())
     }
 
     /// See [`crate::Client::topics_of`].

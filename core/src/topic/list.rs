@@ -23,7 +23,7 @@ pub struct ListedTopic {
     /// Its name.
     pub name: String,
     /// When a client has last published or subscribed, by the server's clock, as far as is noted: each client notes it at its first use and
-    /// then every hour.
+    /// then every few minutes.
     pub last_used: Millis,
 }
 

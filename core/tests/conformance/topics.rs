@@ -20,12 +20,24 @@ pub(crate) enum Verb {
     Members { topic: String },
     Bound { topic: String, messages: u64 },
     TopicsOf { member: String },
+    Topics { limit: Option<usize>, cursor: Option<String> },
 }
 
 /// Is it one of them?
 pub(crate) fn has(verb: &str) -> bool {
-    let verbs =
-        ["publish", "subscribe", "unsubscribe", "pull", "pull_all", "read", "topic", "members", "bound", "topics_of"];
+    let verbs = [
+        "publish",
+        "subscribe",
+        "unsubscribe",
+        "pull",
+        "pull_all",
+        "read",
+        "topic",
+        "members",
+        "bound",
+        "topics_of",
+        "topics",
+    ];
     verbs.contains(&verb)
 }
 
@@ -80,6 +92,7 @@ pub(crate) async fn call(client: &Client, verb: Verb) -> Result<Value, Error> {
             client.topic(&topic)?.set_bounds(Bounds { messages, ..DEFAULT_BOUNDS }).await.map(|()| Value::Null)?
         }
         Verb::TopicsOf { member } => json!(client.topics_of(&member).await?),
+        Verb::Topics { limit, cursor } => json!(client.topics(limit.unwrap_or(100), cursor.as_deref()).await?),
     })
 }
 

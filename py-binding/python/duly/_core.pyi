@@ -101,6 +101,18 @@ class Client:
 
         """
 
+    def topics(self, limit: int = 100, cursor: str | None = None) -> TopicPage:
+        """Return a page of the topics that were used under this client's prefix, by name.
+
+        A topic is listed with the first message or subscription of any client. One without messages and subscriptions
+        that was not used for 30 days is forgotten by this call.
+
+        Args:
+            limit: the most topics of the page, 1 to 1,000.
+            cursor: that of the page before. Default: the first page.
+
+        """
+
     def topics_of(self, member: str) -> list[str]:
         """Return the names of the topics that this member has subscribed to."""
 
@@ -2051,7 +2063,7 @@ class QueueInfo:
     def last_used(self) -> float:
         """When it was last used, in unix seconds by the server's clock.
 
-        Each client notes it at its first use and then every hour.
+        Each client notes it at its first use and then every few minutes.
         """
 
 @final
@@ -2061,6 +2073,31 @@ class QueuePage:
     @property
     def queues(self) -> list[QueueInfo]:
         """The queues, fewer than were asked for if some of them were forgotten just now."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page begins; None after the last one."""
+
+@final
+class ListedTopic:
+    """A topic that was used."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def last_used(self) -> float:
+        """When a client has last published or subscribed, in unix seconds by the server's clock.
+
+        Each client notes it at its first use and then every few minutes.
+        """
+
+@final
+class TopicPage:
+    """A page of topics, by name."""
+
+    @property
+    def topics(self) -> list[ListedTopic]:
+        """The topics, fewer than were asked for if some of them were forgotten just now."""
 
     @property
     def cursor(self) -> str | None:
@@ -2543,6 +2580,18 @@ class AsyncClient:
 
         Args:
             limit: the most queues of the page, 1 to 1,000.
+            cursor: that of the page before. Default: the first page.
+
+        """
+
+    def topics(self, limit: int = 100, cursor: str | None = None) -> Call[TopicPage]:
+        """Return a page of the topics that were used under this client's prefix, by name.
+
+        A topic is listed with the first message or subscription of any client. One without messages and subscriptions
+        that was not used for 30 days is forgotten by this call.
+
+        Args:
+            limit: the most topics of the page, 1 to 1,000.
             cursor: that of the page before. Default: the first page.
 
         """

@@ -13,7 +13,7 @@ use super::{AtTheEnd, Client, Message, Queue, Topic};
 use crate::convert::{self, Cursor, Member, Name, Text};
 use crate::error::{Failure, OrRaise as _};
 use crate::lock::lock_options;
-use crate::operate::QueuePage;
+use crate::operate::{QueuePage, TopicPage};
 use crate::queue::{object, reserve_options};
 use crate::select;
 use crate::settings;
@@ -82,6 +82,28 @@ impl Client {
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes the text")]
     fn topic(&self, name: Text<Name>) -> PyResult<Topic> {
         self.client.topic(&name).map(Topic::new).or_raise()
+    }
+
+    /// Return a page of the topics that were used under this client's prefix, by name.
+    ///
+    /// A topic is listed with the first message or subscription of any client. One without messages and subscriptions
+    /// that was not used for 30 days is forgotten by this call.
+    ///
+    /// Args:
+    ///     limit: the most topics of the page, 1 to 1,000.
+    ///     cursor: that of the page before. Default: the first page.
+    #[pyo3(signature = (limit=None, cursor=None), text_signature = "($self, limit=100, cursor=None)")]
+    fn topics(
+        &self,
+        py: Python<'_>,
+        limit: Option<&Bound<'_, PyAny>>,
+        cursor: Option<Text<Cursor>>,
+    ) -> PyResult<Py<PyAny>> {
+        let limit = limit.map(|limit| convert::whole("limit", limit, 1..=duly::MAX_TOPICS as u64));
+        let limit = limit.transpose().map_err(Failure::from)?.unwrap_or(100);
+        let cursor = cursor.map(Text::into_string);
+        let topics = move |client: Arc<duly::Client>| async move { client.topics(limit, cursor.as_deref()).await };
+        self.call(py, topics, |py, page| object(py, TopicPage::from(page)))
     }
 
     /// Return the names of the topics that this member has subscribed to.

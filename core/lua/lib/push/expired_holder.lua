@@ -1,5 +1,5 @@
 -- Whether nobody will run the jobs any more that hold the id and the key of a new one: they expired before a run of them began.
--- Needs: `now`, what `push/holder` gives. Gives: `all_expired`.
+-- Needs: `now`, what `push/holder` gives. Gives: `has_expired`, of one job; `all_expired`.
 --- include: job/expiry
 local function has_expired(id)
   local expiry = expiry_of(redis.call('HGET', jobs, id))

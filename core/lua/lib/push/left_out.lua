@@ -1,6 +1,6 @@
 -- Which jobs of this call do not fit into a queue that has a length, as if they came one behind the other: a job that holds the id or
 -- the key of another may be one of this very call, and may be gone again.
--- Needs: `room_left`, `if_duplicate`, `holder_of`, `routing`. Gives: `growth`, by how many jobs the queue would grow; `left_out`, by the
+-- Needs: `room_left`, `if_duplicate`, `holder_of`, `has_expired`, `routing`. Gives: `growth`, by how many jobs the queue would grow; `left_out`, by the
 -- index of their ids, those that have no room where the others are stored.
 local growth, left_out = 0, {}
 do
@@ -24,7 +24,10 @@ do
     end
     local holders = { by_id or by_key }
     if by_id and by_key and by_key ~= by_id then holders[2] = by_key end
-    if #holders == 0 or if_duplicate == 'replace' then
+    local are_expired = #holders > 0
+    for _, holder in ipairs(holders) do are_expired = are_expired and not came[holder] and has_expired(holder) end
+    -- without `or are_expired`: jobs that take the place of expired ones outgrow the length
+    if #holders == 0 or if_duplicate == 'replace' or are_expired then
       local grows = 1
       for _, holder in ipairs(holders) do
         -- with `true` for `came[holder] or not redis.call('ZSCORE', failed, holder)`: jobs that replace failed ones outgrow the length
