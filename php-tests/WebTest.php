@@ -62,10 +62,13 @@ final class WebTest extends ServerTestCase
     {
         $this->queue->push(1);
         $this->serve();
-        foreach (['/', '/queue?queue=q&parts=0', '/style.css'] as $path) {
+        foreach (['', '/', '/queue?queue=q&parts=0', '/style.css'] as $path) {
             $answer = $this->ask('nobody', 'GET', $path);
             self::assertSame([403, ''], [$answer['status'], $answer['set-cookie'] ?? ''], $path);
         }
+        self::assertSame(403, $this->send('nobody', 'pause', ['more' => str_repeat('x', 65536)])['status']);
+        $json = ['Content-Type: application/json'];
+        self::assertSame(403, $this->ask('nobody', 'POST', '/act-pause', '{}', $json)['status']);
         $this->thrownBy(\ArgumentCountError::class, fn () => new Web($this->client));
         foreach ([1, null, 'no'] as $no) {
             $page = new Web($this->client, can: static fn (): mixed => $no);
@@ -179,9 +182,28 @@ final class WebTest extends ServerTestCase
         self::assertStringEndsWith('; Secure', $sent['headers']['set-cookie'][0]);
         $line = 'user otto from ::1: pause queue=q parts=0: done';
         self::assertSame([[['info', $line, []]], [$line]], [$log->records, $log->lines]);
-        $elsewhere = static fn () => $page->handle('GET', '/y', '/x', who: 'otto');
-        $error = $this->thrownBy(InvalidArgumentException::class, $elsewhere);
-        self::assertStringContainsString("the page lies in '/x'", $error->getMessage());
+    }
+
+    public function testWhatLiesElsewhereIsNoPage(): void
+    {
+        $this->queue->push(1);
+        $this->serve();
+        $this->mount = '';
+        foreach (['/tools/d%75ly/', '/t%6Fols%2Fduly/queue?queue=q&parts=0'] as $path) {
+            self::assertSame(200, $this->ask('ada', 'GET', $path)['status'], $path);
+        }
+        foreach (['//tools/duly/', '/tools/dulyer', '/', '/%FF'] as $path) {
+            $answer = $this->ask('ada', 'GET', $path);
+            self::assertSame(404, $answer['status'], $path);
+            self::assertStringContainsString("the page lies in '/tools/duly'", $answer['body']);
+            self::assertSame(403, $this->ask('nobody', 'GET', $path)['status'], $path);
+        }
+        $page = $this->page();
+        self::assertSame(404, $page->handle('GET', 'http://h/x/', '/x', who: 'otto')['status']);
+        foreach (['/订单', '/%E8%AE%A2%E5%8D%95'] as $mount) {
+            $answer = $page->handle('GET', '/%E8%AE%A2%E5%8D%95', $mount, who: 'otto');
+            self::assertSame(['./%E8%AE%A2%E5%8D%95/overview'], $answer['headers']['location'] ?? null, $mount);
+        }
     }
 
     public function testTheLineOfAWebServerIsInItsLog(): void

@@ -245,6 +245,56 @@ def test_a_queue_with_partitions_is_opened_as_the_list_says(api: Api, client: du
     assert api.done("GET", "queues/clicks", partitions=4)["ready"] == 0
 
 
+def test_a_queue_that_has_come_since_the_list_was_read_is_opened_as_it_is(api: Api, client: duly.Client) -> None:
+    api.done("POST", "queues/orders/jobs", {"data": 1})
+    until(lambda: client.queues().queues, "it is not listed")
+    api.done("GET", "queues/none")  # the list is read
+    clicks = client.partitions("clicks", 4)
+    clicks.push(0)
+    assert [queue.name for queue in client.queues().queues] == ["clicks", "orders"]
+    api.done("POST", "queues/clicks/jobs", {"data": 1})
+    assert clicks.counts().ready == 2
+    client.queue("clicks").push(1)
+    assert len(client.queues().queues) == 3
+    assert api.done("GET", "queues/clicks", partitions=0)["ready"] == 1
+    # What is on no list is a new queue, without partitions.
+    api.done("POST", "queues/new/jobs", {"data": 1})
+    assert client.queue("new").counts().ready == 1
+
+
+def test_a_job_is_settled_also_when_a_second_queue_has_its_name(api: Api, client: duly.Client) -> None:
+    twin = client.queue("twin")
+    for n in range(5):
+        twin.push(n, id=f"job {n}")
+    [job, *others] = api.reserve("twin", max=4, lease=60)
+    client.partitions("twin", 4).push("other")
+    until(lambda: api.ask("GET", "queues/twin").status == 400, "the list stays old")
+    assert api.settle(job, "extend", "twin", lease=60) == {"lease": 60}
+    assert api.settle(job, "ack", "twin") == {"outcome": "done"}
+    assert api.settle(others[0], "fail", "twin", final=True)["outcome"] == "failed"
+    assert api.settle(others[1], "release", "twin")["outcome"] == "released"
+    assert api.refused("POST", "queues/twin/jobs/job%200/ack", {"token": job["token"]}) == (409, "lease_lost")
+    own = {"token": others[2]["token"]}
+    assert api.refused("POST", "queues/twin/jobs/job%203/ack", own, partitions=4) == (409, "lease_lost")
+    assert api.done("POST", "queues/twin/jobs/job%203/ack", own, partitions=0) == {"outcome": "done"}
+    [parted] = api.done("POST", "queues/twin/reserve", {"lease": 60}, partitions=4)["jobs"]
+    assert (parted["data"], api.settle(parted, "ack", "twin")) == ("other", {"outcome": "done"})
+
+
+def test_jobs_are_settled_while_the_list_of_queues_cannot_be_read(
+    api: Api, client: duly.Client, orders: duly.Queue, server: Server, prefix: str
+) -> None:
+    orders.push(1)
+    assert [queue.name for queue in client.queues().queues] == ["orders"]
+    [job] = api.reserve(lease=60)
+    key = f"{prefix}{{queues}}:queues"
+    server.cli("RENAME", key, f"{key}:aside")
+    server.cli("SET", key, "somebody's")
+    assert api.refused("GET", "queues/none") == (500, "corrupt")
+    assert api.settle(job, "extend", lease=60) == {"lease": 60}
+    assert api.settle(job, "ack") == {"outcome": "done"}
+
+
 def test_the_first_job_of_the_page_runs(api: Api, orders: duly.Queue) -> None:
     page = (ROOT / "docs" / "api.md").read_text("utf-8")
     script = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[1].replace("127.0.0.1:8420", f"127.0.0.1:{api.port}")
@@ -774,6 +824,32 @@ def test_a_full_queue_says_when_to_come_again(api: Api, orders: duly.Queue) -> N
     answer = api.ask("POST", "queues/orders/jobs", {"data": 2})
     assert (answer.status, answer.kind, answer.headers["retry-after"]) == (429, "queue_full", "1")
     assert answer.value["error"]["transient"] is True
+
+
+def test_a_push_that_is_not_durable_names_its_job(api: Api, orders: duly.Queue) -> None:
+    answer = api.ask("POST", "queues/orders/jobs", {"data": 1, "durability": "wait:1"})
+    assert (answer.status, answer.kind) == (500, "not_durable")
+    found = orders.find(answer.value["error"]["job_id"])
+    assert found is not None
+    assert found.state == "ready"
+    answer = api.ask("POST", "queues/orders/jobs", {"jobs": [{"data": 2}, {"data": 3, "durability": "wait:1"}]})
+    assert (answer.status, answer.kind) == (500, "not_durable")
+    assert "2 of the 2 jobs of this batch are stored" in answer.message
+    assert orders.counts().ready == 3
+
+
+def test_a_settle_that_did_not_begin_says_so(start_api: StartApi, own_server: Server) -> None:
+    api = start_api(own_server.url, "duly:")
+    api.done("POST", "queues/orders/jobs", {"data": 1})
+    [job] = api.reserve(lease=3600)
+    own_server.freeze()
+    path = f"queues/orders/jobs/{job['id']}/ack"
+    answer = api.ask("POST", path, {"token": job["token"]})
+    assert (answer.status, answer.kind) == (503, "unreachable")
+    assert answer.message.startswith(f"ack on queue 'orders', job '{job['id']}': "), answer.message
+    assert "may have been executed" not in answer.message
+    own_server.thaw()
+    until(lambda: api.ask("POST", path, {"token": job["token"]}).status == 200, "it is not settled")
 
 
 def test_an_outage_is_said_and_survived(start_api: StartApi, own_server: Server) -> None:

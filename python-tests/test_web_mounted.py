@@ -5,6 +5,7 @@ The application lets users in by a header, and has another page beside, `/health
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import os
@@ -187,6 +188,10 @@ def test_it_is_closed_to_whoever_may_nothing(visit: Visit, client: duly.Client) 
         assert (answer.status, answer.headers["set-cookie"]) == (403, None), path
         assert "orders" not in answer.text
     assert web.post("/act-pause", {"queue": "orders", "parts": "0"}).status == 403
+    # Also where others are led on, and what is no form, or too large.
+    assert web.ask("GET", "").status == 403
+    assert web.ask("POST", "/act-pause", b"{}").status == 403
+    assert web.post("/act-pause", {"more": "x" * 65536}).status == 403
     # `can` that is forgotten, or is no function, or says neither yes nor no.
     makers: tuple[Callable[..., object], ...] = (duly.web.asgi, duly.web.wsgi, duly.web.Page)
     for make in makers:
@@ -538,13 +543,71 @@ def test_half_a_form_does_nothing(client: duly.Client) -> None:
 
 
 def test_a_page_is_where_it_was_asked_for(client: duly.Client) -> None:
-    page = duly.web.Page(client, can=lambda _action, _who: True)
-    with pytest.raises(duly.InvalidArgumentError, match="the page lies in '/duly'"):
-        page.handle("GET", "/other/", mount="/duly")
-    assert page.handle("GET", "/duly/?lang=zh", mount="/duly").status == 200
+    page = duly.web.Page(client, can=lambda _action, who: who != "nobody")
+    for uri in ("/other/", "//duly/", "/dulyer", "http://h/duly/", ""):
+        elsewhere = page.handle("GET", uri, mount="/duly")
+        assert (elsewhere.status, b"the page lies in '/duly'" in elsewhere.body) == (404, True), uri
+        assert page.handle("GET", uri, mount="/duly", who="nobody").status == 403, uri
+    for uri in ("/duly/?lang=zh", "/d%75ly/", "/duly%2F"):
+        assert page.handle("GET", uri, mount="/duly").status == 200, uri
     client.close()
     with pytest.raises(duly.InvalidArgumentError, match="the client was closed"):
         page.handle("GET", "/")
+
+
+def test_a_mount_need_not_be_ascii(client: duly.Client) -> None:
+    can = lambda _action, _who: True  # noqa: E731
+    # As PEP 3333 has it.
+    environ = {"REQUEST_METHOD": "GET", "SCRIPT_NAME": "/订 %".encode().decode("latin-1")}
+    said: list[Any] = []
+    page = duly.web.wsgi(client, can=can)
+    for path in ("", "/"):
+        page(
+            {**environ, "PATH_INFO": path}, lambda status, headers: said.append((status, dict(headers).get("location")))
+        )
+    assert said == [("303 See Other", "./%E8%AE%A2%20%25/overview"), ("200 OK", None)]
+    for mount in ("/订 单", "/%E8%AE%A2%20%E5%8D%95"):
+        answer = duly.web.Page(client, can=can).handle("GET", "/%E8%AE%A2%20%E5%8D%95", mount=mount)
+        assert dict(answer.headers)["location"] == "./%E8%AE%A2%20%E5%8D%95/overview", mount
+
+
+async def asked(page: Any, path: str, root_path: str = "") -> list[Any]:
+    """Give what the page sends to one request, as a server of ASGI asks."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "root_path": root_path, "query_string": b"", "headers": []}
+    await page(scope, receive, send)
+    return sent
+
+
+@pytest.mark.asyncio
+async def test_a_path_may_begin_as_its_mount_does(client: duly.Client) -> None:
+    page = duly.web.asgi(client, can=lambda _action, _scope: True)
+    # In older versions of ASGI the path does not begin with the mount.
+    for path, root_path in (("/o/overview", "/o"), ("/overview", "/o"), ("/overview", "/o/"), ("/订 %/", "/订 %")):
+        assert (await asked(page, path, root_path))[0]["status"] == 200, (path, root_path)
+    led_on, _ = await asked(page, "/订 %", "/订 %")
+    assert (b"location", b"./%E8%AE%A2%20%25/overview") in led_on["headers"]
+    assert (await asked(page, "/tools", "/too"))[0]["status"] == 404
+
+
+@pytest.mark.asyncio
+async def test_a_page_takes_no_thread_of_its_application(client: duly.Client) -> None:
+    page = duly.web.asgi(client, can=lambda _action, _scope: True)
+    loop, is_over = asyncio.get_running_loop(), threading.Event()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    busy = loop.run_in_executor(None, is_over.wait, 60)
+    try:
+        sent = await asyncio.wait_for(asked(page, "/"), 30)
+    finally:
+        is_over.set()
+    assert (sent[0]["status"], await busy) == (200, True)
 
 
 @pytest.mark.asyncio
@@ -570,5 +633,7 @@ async def test_a_client_of_asyncio_serves_as_well(server: Server, prefix: str) -
 
         await page({"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}, gone, send)
         assert sent == []
-        with pytest.raises(ValueError, match="websocket"):
-            await page({"type": "websocket"}, receive, send)
+        await page({"type": "websocket"}, receive, send)
+        assert sent == [{"type": "websocket.close", "code": 1000}]
+        with pytest.raises(ValueError, match="lifespan"):
+            await page({"type": "lifespan"}, receive, send)

@@ -84,6 +84,15 @@ func IsLeaseLost(err error) bool {
 	return errors.As(err, &refused) && refused.Kind == "lease_lost"
 }
 
+// IsTransient tells whether the same request may succeed later: the API says so, or has given no answer.
+func IsTransient(err error) bool {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused.Transient
+	}
+	return err != nil
+}
+
 // Push stores a job and gives its id.
 func (c *Client) Push(ctx context.Context, job NewJob) (string, error) {
 	var pushed struct {
@@ -150,11 +159,13 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 		return err
 	}
 	if response.StatusCode >= 300 {
-		refused := struct {
+		// A proxy may answer with something else.
+		refused := Error{Kind: "internal", Message: string(text), Transient: response.StatusCode >= 500}
+		_ = json.Unmarshal(text, &struct {
 			Error *Error `json:"error"`
-		}{&Error{Status: response.StatusCode, Kind: "internal", Message: string(text)}}
-		_ = json.Unmarshal(text, &refused) // a proxy may answer with something else
-		return refused.Error
+		}{&refused})
+		refused.Status = response.StatusCode
+		return &refused
 	}
 	if answer == nil {
 		return nil
@@ -193,13 +204,13 @@ func (c *Client) Work(ctx context.Context, atOnce int, handle func(context.Conte
 	running.Wait()
 }
 
-// run does not end with the context of Work: a job that has begun is settled.
+// run does not end with the context of Work: a job that has begun is settled, if need be again and again until its lease has ended.
 func (c *Client) run(job Job, lease time.Duration, handle func(context.Context, Job) error) {
 	ctx, stop := context.WithCancel(context.Background())
 	if job.Timeout > 0 {
 		ctx, stop = context.WithTimeout(context.Background(), time.Duration(job.Timeout*float64(time.Second)))
 	}
-	renewed := make(chan struct{})
+	renewed, ends := make(chan struct{}), time.Now().Add(lease)
 	go func() {
 		defer close(renewed)
 		every := time.NewTicker(lease / 3)
@@ -209,7 +220,10 @@ func (c *Client) run(job Job, lease time.Duration, handle func(context.Context, 
 			case <-ctx.Done():
 				return
 			case <-every.C:
-				if err := c.Extend(ctx, job, lease); IsLeaseLost(err) {
+				asked := time.Now()
+				if err := c.Extend(ctx, job, lease); err == nil {
+					ends = asked.Add(lease)
+				} else if IsLeaseLost(err) {
 					stop()
 				}
 			}
@@ -218,11 +232,17 @@ func (c *Client) run(job Job, lease time.Duration, handle func(context.Context, 
 	failed := handle(ctx, job)
 	stop()
 	<-renewed
-	var err error
-	if failed != nil {
-		err = c.Fail(context.Background(), job, failed.Error())
-	} else {
-		err = c.Ack(context.Background(), job, nil)
+	settle := func() error {
+		if failed != nil {
+			return c.Fail(context.Background(), job, failed.Error())
+		}
+		return c.Ack(context.Background(), job, nil)
+	}
+	err := settle()
+	// What had no answer may be done: then the second one is lease_lost, and changes nothing.
+	for IsTransient(err) && time.Now().Before(ends) {
+		time.Sleep(time.Second)
+		err = settle()
 	}
 	if err != nil {
 		log.Printf("job %s: %v", job.ID, err)

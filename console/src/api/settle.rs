@@ -1,6 +1,6 @@
 //! Acks, fails, releases and extends reserved jobs, which are named by id and token; and waits for results.
 
-use duly::{Data, Job, Millis, Next, Outcome, lease_from_seconds};
+use duly::{Data, ErrorKind, Job, Millis, Next, Outcome, lease_from_seconds};
 use hyper::StatusCode;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -57,10 +57,20 @@ impl Call<'_> {
         Object::of_body(body)
     }
 
-    /// The job of the path, if it is reserved under this token.
+    /// The job of the path, if it is reserved under this token. Of two queues of one name it is the one that has it: whoever has reserved a
+    /// job need not know that a second queue has come meanwhile.
     async fn held(&self, token: u64, verb: &'static str) -> Result<Job, Refusal> {
-        let queue = self.queue().await?;
-        Ok(queue.held(&self.job, token).await.map_err(|error| error.during(verb))?)
+        let mut refused = None;
+        let partitions = self.query.whole("partitions")?;
+        for queue in self.api.listed.open_all(&self.api.client, &self.queue, partitions).await? {
+            match queue.held_for(verb, &self.job, token).await {
+                Ok(job) => return Ok(job),
+                // That one of them is away says more than that the other one has no such job.
+                Err(error) if refused.is_none() || error.kind() != ErrorKind::LeaseLost => refused = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(refused.map_or_else(|| Refusal::no_job("id"), Refusal::from))
     }
 
     /// What becomes of a job that is not done.

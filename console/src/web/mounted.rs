@@ -8,14 +8,14 @@ use duly::blocking::{Client, Interrupt};
 use duly::runtime::PerProcess;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
+use percent_encoding::percent_decode_str;
 
 use super::PATIENCE;
 use super::request::{Fields, HOME, MOST_BODY_BYTES, Request, Response, plain, refused_type, too_large};
-use super::rights::Rights;
+use super::rights::{Rights, Role};
 use super::scrape::Scrapes;
 use super::sessions::Sessions;
 use super::site::Site;
-use crate::invalid;
 
 /// The page of `duly web`, for the web server of an application.
 pub struct WebPage {
@@ -70,13 +70,15 @@ impl WebPage {
 
     /// Answers one request. What is wrong with it, or with the server of the queues, is said in the answer.
     ///
-    /// Errors: `InvalidArgument` if the client is closed, or if the page does not lie where it was asked for; what interrupts it.
+    /// Errors: `InvalidArgument` if the client is closed; what interrupts it.
     pub fn handle<I: Interrupt>(&self, visit: Visit, interrupt: &mut I) -> Result<WebAnswer, I::Error> {
         let is_head = visit.method == "HEAD";
         let (user, rights) = (visit.user.clone(), visit.rights);
-        let request = match request(visit)? {
-            Ok(request) => request,
-            Err(response) => return Ok(answer(*response, is_head)),
+        let request = match rights.has(Role::View).then(|| request(visit)) {
+            Some(Ok(request)) => request,
+            Some(Err(response)) => return Ok(answer(*response, is_head)),
+            // Whoever may not see the page hears no more than that, at any address.
+            None => Request::default(),
         };
         let lines = self.lines.get(|| Ok(Mutex::default()))?;
         let client = self.client.hurried(PATIENCE)?;
@@ -107,13 +109,16 @@ fn locked(lines: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
 }
 
 /// Or the response to one that is none, or that leads elsewhere.
-fn request(visit: Visit) -> Result<Result<Request, Box<Response>>, Error> {
+fn request(visit: Visit) -> Result<Request, Box<Response>> {
     let Visit { method, uri, mount, headers: given, body, peer, is_over_tls, .. } = visit;
     let (path, query) = uri.split_once('?').unwrap_or((&uri, ""));
+    // Some web servers give them as the browser wrote them, and others as they are meant.
+    let [mount, path] = [mount.as_str(), path].map(|text| percent_decode_str(text).decode_utf8_lossy());
     let mount = mount.trim_end_matches('/');
-    let path = path.strip_prefix(mount).filter(|path| path.is_empty() || path.starts_with('/'));
-    let path = path.ok_or_else(|| invalid(format!("the page lies in '{mount}', and '{uri}' is elsewhere")))?;
-    let refused = |response| Ok(Err(Box::new(response)));
+    let refused = |response| Err(Box::new(response));
+    let Some(path) = path.strip_prefix(mount).filter(|path| path.is_empty() || path.starts_with('/')) else {
+        return refused(plain(StatusCode::NOT_FOUND, &format!("the page lies in '{mount}', and this is elsewhere")));
+    };
     if path.is_empty() && !mount.is_empty() {
         return refused(Response::see(&first_page(mount)));
     }
@@ -138,7 +143,7 @@ fn request(visit: Visit) -> Result<Result<Request, Box<Response>>, Error> {
         form = Fields::parse(&body);
     }
     let path = if path.is_empty() { "/" } else { path }.to_owned();
-    Ok(Ok(Request { method, path, query: Fields::parse(query.as_bytes()), headers, form, peer, is_over_tls }))
+    Ok(Request { method, path, query: Fields::parse(query.as_bytes()), headers, form, peer, is_over_tls })
 }
 
 /// From the address of a folder without a slash at its end, where no link would lead anywhere.
@@ -179,31 +184,61 @@ mod tests {
     #[test]
     fn a_folder_without_its_slash_leads_to_the_one_with_it() {
         let (duly, space, colon) = ("./duly/overview", "./b%20c/overview", "./x%3Ay/overview");
-        for (mount, first) in [("/duly", duly), ("/duly/", duly), ("/a/b c", space), ("/x:y", colon)] {
-            let uri = mount.trim_end_matches('/').to_owned();
-            let answer = handle(Visit { method: "GET".into(), uri, mount: mount.into(), ..Visit::default() });
+        let (order, written) = ("./%E8%AE%A2/overview", "/%E8%AE%A2");
+        for (mount, first) in [
+            ("/duly", duly),
+            ("/duly/", duly),
+            ("/a/b c", space),
+            ("/x:y", colon),
+            ("/\u{8ba2}", order),
+            (written, order),
+        ] {
+            let (method, uri) = ("GET".into(), mount.trim_end_matches('/').to_owned());
+            let answer = handle(Visit { method, uri, mount: mount.into(), rights: Rights::VIEW, ..Visit::default() });
             assert_eq!((answer.status, header(&answer, "location")), (303, Some(first)));
         }
     }
 
     #[test]
     fn what_does_not_lie_in_its_folder_is_no_page() {
-        for uri in ["/", "", "/dulyer", "/other/duly/", "duly/"] {
-            let visit = Visit { method: "GET".into(), uri: uri.into(), mount: "/duly".into(), ..Visit::default() };
-            assert!(request(visit).is_err(), "{uri}");
+        let asked = |uri: &str, mount: &str, rights| {
+            handle(Visit { method: "GET".into(), uri: uri.into(), mount: mount.into(), rights, ..Visit::default() })
+        };
+        for uri in ["/", "", "/dulyer", "/other/duly/", "duly/", "//duly/", "http://h/duly/", "/%FFduly/"] {
+            let answer = asked(uri, "/duly", Rights::VIEW);
+            let says = String::from_utf8(answer.body).unwrap();
+            assert_eq!((answer.status, says.contains("the page lies in '/duly'")), (404, true), "{uri}: {says}");
+            assert_eq!(asked(uri, "/duly", Rights::default()).status, 403, "{uri}");
+        }
+    }
+
+    #[test]
+    fn an_address_and_its_folder_may_be_written_in_any_way() {
+        let (order, written) = ("/\u{8ba2} 1%", "/%E8%AE%A2%201%25");
+        for (path, mount) in [("/d%75ly", "/duly"), (written, order), (written, written), (order, written)] {
+            let (method, uri) = ("GET".into(), format!("{path}/style.css?v=1"));
+            let answer = handle(Visit { method, uri, mount: mount.into(), rights: Rights::VIEW, ..Visit::default() });
+            assert_eq!(answer.status, 200, "{path} in {mount}");
         }
     }
 
     #[test]
     fn it_is_closed_to_those_who_may_nothing() {
-        for path in ["/", "/style.css", "/queue", "/nothing"] {
-            for method in ["GET", "HEAD", "POST"] {
-                let headers = vec![
-                    ("Content-Type".to_owned(), b"application/x-www-form-urlencoded".to_vec()),
-                    ("No Name".to_owned(), b"\n".to_vec()),
-                ];
-                let answer = handle(Visit { method: method.into(), uri: path.into(), headers, ..Visit::default() });
-                assert_eq!((answer.status, header(&answer, "set-cookie")), (403, None), "{method} {path}");
+        let form = "application/x-www-form-urlencoded";
+        for path in ["", "/", "/style.css", "/queue", "/nothing"] {
+            for (method, kind, bytes) in [
+                ("GET", form, 0),
+                ("HEAD", form, 0),
+                ("POST", form, 0),
+                ("POST", "text/plain", 1),
+                ("POST", form, MOST_BODY_BYTES + 1),
+                ("A B", form, 0),
+            ] {
+                let headers =
+                    vec![("Content-Type".to_owned(), kind.as_bytes().to_vec()), ("No Name".to_owned(), b"\n".to_vec())];
+                let (uri, mount, body) = (format!("/duly{path}"), "/duly".to_owned(), vec![b'a'; bytes]);
+                let answer = handle(Visit { method: method.into(), uri, mount, headers, body, ..Visit::default() });
+                assert_eq!((answer.status, header(&answer, "set-cookie")), (403, None), "{method} {path} {kind}");
                 assert!(header(&answer, "content-security-policy").is_some());
             }
         }
@@ -221,7 +256,7 @@ mod tests {
         assert_eq!(post(form, vec![b'a'; MOST_BODY_BYTES + 1]), 413);
         // It comes from nowhere.
         assert_eq!(post(form, vec![b'a'; MOST_BODY_BYTES]), 403);
-        assert_eq!(handle(Visit { method: "GET /".into(), ..Visit::default() }).status, 400);
+        assert_eq!(handle(Visit { method: "GET /".into(), rights: Rights::ALL, ..Visit::default() }).status, 400);
         assert_eq!(handle(Visit { method: "DELETE".into(), rights: Rights::ALL, ..Visit::default() }).status, 405);
     }
 

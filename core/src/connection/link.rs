@@ -21,7 +21,7 @@ use super::stream::Observed;
 use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
-use crate::script::{Call, permission_check};
+use crate::script::{Call, has_stored_nothing, permission_check};
 use crate::value::error::{Error, ErrorKind};
 
 /// A digest that no script has: asked for only to hear whether this user may run EVALSHA.
@@ -312,7 +312,9 @@ impl Link {
                     self.check_aof(patience).await?;
                 }
                 let (value, confirmed) = self.script(call, (again, false), Some(&wait), asking, patience).await?;
-                self.check_confirmed(durability, confirmed)?;
+                if !has_stored_nothing(&value) {
+                    self.check_confirmed(durability, confirmed)?;
+                }
                 Ok(value)
             }
         }

@@ -260,27 +260,35 @@ impl Matching {
         Ok(removed)
     }
 
-    /// Changes when the next 50 of these delayed or ready jobs are due; gives of how many.
+    /// Changes when the next 50 of these delayed or ready jobs are due; gives of how many. If some of the calls fail, their jobs are the next
+    /// ones again.
     ///
-    /// Errors: `InvalidArgument` if these are no such jobs, or for a time that cannot be. After any error the same jobs are the next
-    /// ones.
+    /// Errors: `InvalidArgument` if these are no such jobs, or for a time that cannot be; that of the first call if all of them fail. After
+    /// any error the same jobs are the next ones.
     pub async fn reschedule(&mut self, when: When) -> Result<u64, Error> {
         self.only_in(&[State::Delayed, State::Ready], "reschedule")?;
         let (part, ids) = self.next(AT_ONCE);
         let Some(part) = part else { return Ok(0) };
         let calls = ids.iter().map(|id| part.reschedule(By::Id, id, when, Some(self.state)));
-        let mut moved = 0;
-        for reply in futures_util::future::join_all(calls).await {
+        let replies = futures_util::future::join_all(calls).await;
+        let asked: Vec<_> = self.ids.drain(..ids.len()).collect();
+        let (mut moved, mut answered, mut refused) = (0, 0, None);
+        // From the end, as those that failed go back to the front.
+        for (job, reply) in asked.into_iter().zip(replies).rev() {
             match reply {
-                Ok(Some(_)) => moved += 1,
-                Ok(None) => {}
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    self.ids.push_front(job);
+                    refused = Some(error);
+                }
+                Ok(Some(_)) => (moved, answered) = (moved + 1, answered + 1),
                 // It has left that state meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+                Ok(None) | Err(_) => answered += 1,
             }
         }
-        self.forget(ids.len());
-        Ok(moved)
+        match refused {
+            Some(error) if answered == 0 => Err(error),
+            _ => Ok(moved),
+        }
     }
 
     fn only_in(&self, states: &[State], operation: &'static str) -> Result<(), Error> {

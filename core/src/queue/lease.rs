@@ -36,20 +36,36 @@ pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     Ok(())
 }
 
+/// A look that has no answer has changed nothing, whatever is to be done behind it.
+fn nothing_done(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Timeout => Error::new(
+            ErrorKind::Unreachable,
+            "the server did not answer in time whether the lease is held: nothing was done, try again",
+        ),
+        _ => error,
+    }
+}
+
 impl Queue {
     /// A job that is reserved under this token, for who knows no more of it than its id and its token: a holder in another process,
     /// which has them from [`Job::id`] and [`Job::token`]. It is settled and extended as the job that was reserved.
     ///
     /// Errors: `LeaseLost` if the job is not reserved, or under another token; `Corrupt`, `FormatTooNew` if it cannot be decoded.
     pub async fn held(&self, id: &str, token: u64) -> Result<Job, Error> {
-        name::check_id(id).map_err(self.during("held"))?;
+        self.held_for("held", id, token).await
+    }
+
+    /// The same before this verb, which errors name.
+    #[doc(hidden)] // for the API
+    pub async fn held_for(&self, verb: &'static str, id: &str, token: u64) -> Result<Job, Error> {
+        name::check_id(id).map_err(self.during(verb))?;
         for part in self.parts_by_id(id) {
-            if let Some(job) = part.held(id, token).await? {
+            if let Some(job) = part.held(verb, id, token).await.map_err(|error| error.of_job(id))? {
                 return Ok(job);
             }
         }
-        // Which verb it is for, the caller knows.
-        Err(Error::new(ErrorKind::LeaseLost, LOST).in_queue(self.name()).of_job(id))
+        Err(self.during(verb)(Error::new(ErrorKind::LeaseLost, LOST)).of_job(id))
     }
 
     /// Sets the leases of these jobs to end this long from now; `true` where the lease was still ours.
@@ -69,13 +85,14 @@ impl Queue {
 }
 
 impl Part {
-    async fn held(&self, id: &str, token: u64) -> Result<Option<Job>, Error> {
-        let found = self.run(Find { by: By::Id }.with([id]).during("held")).await?;
+    async fn held(&self, verb: &'static str, id: &str, token: u64) -> Result<Option<Job>, Error> {
+        let found = self.run(Find { by: By::Id }.with([id]).during(verb)).await;
+        let found = found.map_err(|error| self.during(verb)(nothing_done(error)))?;
         let is_held = |found: &FoundReply| found.state == State::Reserved.as_str() && found.token == Some(token);
         let Some(found) = found.filter(is_held) else { return Ok(None) };
         let stored = found.job;
-        let decoded = decode(&stored.id, &stored.record, &stored.came_back).map_err(self.during("held"));
-        let (envelope, returns) = decoded.map_err(|error| error.of_job(id))?;
+        let decoded = decode(&stored.id, &stored.record, &stored.came_back);
+        let (envelope, returns) = decoded.map_err(self.during(verb))?;
         Ok(Some(Job::granted(envelope, returns, token, self, CameBack::is_suspect(&stored.came_back))))
     }
 

@@ -173,8 +173,7 @@ impl Part {
         let prepared = jobs.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, _>>();
         let prepared = prepared.map_err(self.during("push"))?;
         let outcomes = self.push_prepared(&prepared, IfFull::Refuse).await;
-        let is_stored = |outcome: &&Outcome| matches!(outcome, Ok(Pushed::Created { .. } | Pushed::Replaced { .. }));
-        stored.fetch_add(outcomes.iter().filter(is_stored).count(), Ordering::Relaxed);
+        stored.fetch_add(outcomes.iter().filter(|outcome| is_stored(outcome)).count(), Ordering::Relaxed);
         outcomes.into_iter().collect()
     }
 
@@ -198,7 +197,7 @@ impl Part {
         let mut outcomes = Vec::with_capacity(jobs.len());
         for run in runs(jobs) {
             if let Err(error) = self.push_run(run, if_full, &mut outcomes).await {
-                outcomes.extend(run.iter().map(|_| Err(error.clone())));
+                outcomes.extend(run.iter().map(|job| Err(of_its_job(&error, job))));
             }
         }
         outcomes
@@ -236,7 +235,7 @@ impl Part {
     async fn push_first(&self, run: &[Prepared], full: Full, outcomes: &mut Vec<Outcome>) {
         let (first, others) = run.split_at(full.room.min(run.len()));
         if let Err(error) = self.push_unique(first, IfFull::Fill, outcomes).await {
-            outcomes.extend(first.iter().map(|_| Err(error.clone())));
+            outcomes.extend(first.iter().map(|job| Err(of_its_job(&error, job))));
         }
         outcomes.extend(others.iter().map(|_| Err(self.during("push")(full.error()))));
     }
@@ -270,6 +269,21 @@ impl Part {
         outcomes.extend(reply.jobs.into_iter().zip(run).map(pushed));
         Ok(())
     }
+}
+
+fn is_stored(outcome: &Outcome) -> bool {
+    match outcome {
+        Ok(pushed) => matches!(pushed, Pushed::Created { .. } | Pushed::Replaced { .. }),
+        Err(error) => error.kind() == ErrorKind::NotDurable,
+    }
+}
+
+/// The error of a call, for one of its jobs. A job that is stored, but not durably, is named by its id, unless it has a key and no id of its
+/// own: another job may have that key.
+fn of_its_job(error: &Error, job: &Prepared) -> Error {
+    let error = error.clone();
+    let has_its_id = job.has_own_id || !job.unique;
+    if error.kind() == ErrorKind::NotDurable && has_its_id { error.of_job(&job.id) } else { error }
 }
 
 impl PushSummary {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::Server;
 use crate::support::proxy::{Fault, Proxy};
-use duly::{Error, Filter, Millis, NewJob, Outcome, Queue, ReserveOptions, Settlement, State};
+use duly::{Error, Filter, Millis, NewJob, Outcome, Queue, ReserveOptions, Settlement, State, When};
 
 async fn push(queue: &Queue, count: usize) {
     let jobs = (0..count).map(|_| NewJob::from_json("1").unwrap());
@@ -195,6 +195,26 @@ async fn jobs_that_match_and_are_sent_round_again_are_counted_beside_an_error() 
         requeued += found.requeue().await.unwrap();
     }
     assert_eq!((requeued, direct.counts().await.unwrap().ready), (12, 12));
+}
+
+#[tokio::test]
+async fn jobs_that_match_and_are_moved_are_counted_beside_one_that_cannot_be() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    push(&queue, 1).await; // the first of the list leaves no entry behind
+    let job = |id: &str| NewJob::from_json("1").unwrap().id(id).name("mail");
+    queue.push_batch(["a", "b", "c"].map(job).into()).await.unwrap();
+    let mut found = queue.matching(State::Ready, Filter::new().name("mail")).unwrap();
+    while found.look().await.unwrap() {}
+    // To this nothing can be added.
+    server.redis_cli(&["HSET", "duly:{orders}:stale", "5:b", "x"]);
+    let later = When::After(Millis::from_secs(3600));
+    assert_eq!((found.reschedule(later).await.unwrap(), found.len()), (2, 1));
+    found.reschedule(later).await.unwrap_err();
+    assert_eq!(found.ids().collect::<Vec<_>>(), ["b"]);
+    server.redis_cli(&["HDEL", "duly:{orders}:stale", "5:b"]);
+    assert_eq!((found.reschedule(later).await.unwrap(), found.is_empty()), (1, true));
+    assert_eq!(queue.counts().await.unwrap().delayed, 3);
 }
 
 #[tokio::test]

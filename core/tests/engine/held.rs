@@ -40,3 +40,19 @@ async fn another_process_settles_a_job_by_its_id_and_its_token() {
         assert_eq!(same.held("", 1).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }
+
+#[tokio::test]
+async fn a_lease_that_nobody_could_look_up_was_not_touched() {
+    let server = Server::start();
+    let client = server.builder().deadline(Duration::from_secs(1)).fail_fast(false).build().unwrap();
+    for queue in both(&client) {
+        queue.push(NewJob::new(&42).unwrap().id("order-42")).await.unwrap();
+        let job = queue.reserve(&ReserveOptions::new().lease(Duration::from_secs(3600))).await.unwrap().remove(0);
+        server.signal("-STOP");
+        let error = queue.held_for("ack", job.id(), job.token()).await.unwrap_err();
+        server.signal("-CONT");
+        assert_eq!((error.kind(), error.operation()), (ErrorKind::Unreachable, Some("ack")), "{error}");
+        assert!(error.to_string().contains("job 'order-42': the server did not answer in time"), "{error}");
+        queue.held_for("ack", job.id(), job.token()).await.unwrap().ack().await.unwrap();
+    }
+}

@@ -453,6 +453,32 @@ async fn the_error_of_a_batch_that_was_stored_in_part_says_so() {
 }
 
 #[tokio::test]
+async fn what_is_stored_but_not_durable_is_named_and_counted() {
+    let server = Server::start();
+    let client = || server.builder().command_timeout(Duration::from_millis(500)).build().unwrap().queue("q").unwrap();
+    let new = || NewJob::new(&1).unwrap();
+    let durable = || new().durability(duly::Durability::Replicas { count: 1 });
+    let queue = client();
+    let ready = async || queue.counts().await.unwrap().ready;
+    let error = queue.push(durable()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    assert!(queue.find(error.job_id().unwrap()).await.unwrap().is_some(), "{error}");
+    let error = queue.push_batch(vec![new(), durable(), durable()]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    assert!(error.to_string().contains("3 of the 3 jobs of this batch are stored"), "{error}");
+    assert_eq!(ready().await, 4);
+    // What stores nothing has nothing to confirm: also the first call of a client that does not know yet that the queue has limits.
+    queue.set_limits(&Limits::new().max_length(5)).await.unwrap();
+    assert_eq!(client().push(durable()).await.unwrap_err().kind(), ErrorKind::NotDurable);
+    assert_eq!(ready().await, 5);
+    for job in [durable(), durable().id("own")] {
+        let error = client().push(job).await.unwrap_err();
+        assert_eq!((error.kind(), error.job_id()), (ErrorKind::QueueFull, None), "{error}");
+    }
+    assert_eq!(ready().await, 5);
+}
+
+#[tokio::test]
 async fn a_length_is_shared_by_the_parts_and_heard_of_by_clients_that_push_already() {
     let server = Server::start();
     let client = server.client();

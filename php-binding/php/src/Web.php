@@ -60,7 +60,8 @@ final class Web
      *
      * @param string $method such as `GET`
      * @param string $uri the path that was asked for, and the query
-     * @param string $mount what the path begins with: where the page lies, such as `/duly`; '' if at the root
+     * @param string $mount what the path begins with: where the page lies, such as `/duly`; '' if at the root. Any
+     *     other path gets status 404
      * @param array<string, string|list<string>> $headers of the request
      * @param string $body of the request; more than 64 KiB are refused
      * @param mixed $who the user or the request, for `can` and `user`
@@ -69,7 +70,7 @@ final class Web
      *
      * @return array{status: int, headers: array<string, list<string>>, body: string}
      *
-     * @throws Exception\InvalidArgumentException if the path does not begin with the mount, or `can` gives no bool
+     * @throws Exception\InvalidArgumentException if `can` gives no bool
      */
     public function handle(
         string $method,

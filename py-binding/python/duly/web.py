@@ -7,12 +7,15 @@ process may answer any request. A line for each action goes to the logger `duly.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from duly._core import WebEngine
 from duly._runs import log_safely
@@ -37,6 +40,7 @@ _log = partial(log_safely, logger=logging.getLogger("duly.web"))
 
 _ACTIONS = ("view", "operate", "admin")
 _MOST_BYTES = WebEngine.most_body_bytes()
+_MOST_THREADS = 8
 _CUT = (400, b"the form is not whole\n")
 
 
@@ -94,7 +98,7 @@ class Page:
         Args:
             method: such as "GET".
             uri: the path that was asked for, and the query.
-            mount: what the path begins with: where the page lies, such as "/duly".
+            mount: what the path begins with: where the page lies, such as "/duly". Any other path gets status 404.
             headers: those of the request.
             body: that of the request; more than 64 KiB are refused.
             who: the user or the request, for `can` and `user`.
@@ -147,11 +151,16 @@ def asgi(
     """Make the page as an ASGI application, such as for `app.mount("/duly", ...)` of FastAPI and Starlette.
 
     The arguments are those of `Page`; `can` and `user` get the scope of the request, and `can` may be a coroutine
-    function. The page is made in a thread, so the event loop goes on.
+    function. The page is made in one of at most 8 threads of its own, so the event loop goes on.
     """
     page = Page(client, can=_check(can), user=user, hide_data=hide_data)
+    # No thread before the first request: a web server may still fork.
+    threads = ThreadPoolExecutor(_MOST_THREADS, "duly-web")
 
     async def app(scope: _Message, receive: _Receive, send: _Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+            return
         if scope["type"] != "http":
             raise ValueError(f"the page of duly answers HTTP, not {scope['type']}")
         actions = []
@@ -162,14 +171,17 @@ def asgi(
         body = await _body(receive)
         if body is None:
             return
-        mount = scope.get("root_path", "")
+        mount, path = scope.get("root_path", "").rstrip("/"), scope["path"]
         # In older versions of ASGI the path does not begin with it.
-        path = scope["path"] if scope["path"].startswith(mount) else mount + scope["path"]
-        uri = path.replace("?", "%3F") + "?" + scope["query_string"].decode("latin-1")
+        if path != mount and not path.startswith(f"{mount}/"):
+            path = mount + path
+        mount, uri = quote(mount), quote(path) + "?" + scope["query_string"].decode("latin-1")
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         peer, secure = ":".join(map(str, scope.get("client") or ())), scope.get("scheme") == "https"
         make = partial(page._answer, scope["method"], uri, mount, headers, body, actions, scope, peer, secure=secure)
-        answer = await asyncio.to_thread(make)
+        # As `asyncio.to_thread`, which takes the threads of the application: each waits while the server is away.
+        in_context = contextvars.copy_context().run
+        answer = await asyncio.get_running_loop().run_in_executor(threads, in_context, make)
         given = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
         await send({"type": "http.response.start", "status": answer.status, "headers": given})
         await send({"type": "http.response.body", "body": answer.body})
@@ -213,10 +225,11 @@ def wsgi(
             return [content]
         headers = [(name[5:].replace("_", "-"), value) for name, value in environ.items() if name.startswith("HTTP_")]
         headers.append(("Content-Type", environ.get("CONTENT_TYPE", "")))
-        mount, path = environ.get("SCRIPT_NAME", ""), environ.get("PATH_INFO", "")
+        # Both are bytes, each of which PEP 3333 gives as a letter.
+        mount, path = (quote(environ.get(name, "").encode("latin-1")) for name in ("SCRIPT_NAME", "PATH_INFO"))
         answer = page.handle(
             environ["REQUEST_METHOD"],
-            (mount + path).replace("?", "%3F") + "?" + environ.get("QUERY_STRING", ""),
+            mount + path + "?" + environ.get("QUERY_STRING", ""),
             mount=mount,
             headers=headers,
             body=body,
