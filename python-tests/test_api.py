@@ -214,17 +214,59 @@ def test_queues_are_listed_counted_paused_and_deleted(
     assert [re.sub(r" from \S+:\d+:", ":", line) for line in lines] == [
         "token admin-4: pause queue=orders: done",
         "token admin-4: resume queue=orders: done",
-        "token admin-4: delete queue=orders: delete on queue 'orders': the queue has a job (ready, delayed, "
+        "token admin-4: delete queue=orders jobs=7: delete on queue 'orders': the queue has a job (ready, delayed, "
         "reserved and failed together), not 7: to remove it with them, give their number as `jobs`; nothing was "
         "removed",
-        "token admin-4: delete queue=orders: done",
+        "token admin-4: delete queue=orders jobs=1: done",
     ]
     shown = [sys.executable, "-m", "duly", "actions", "--json", "--url", server.url, "--prefix", prefix]
     actions = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
     assert [action["what"] for action in actions] == [
-        f"{verb} queue=orders" for verb in ("delete", "delete", "resume", "pause")
+        "delete queue=orders jobs=1",
+        "delete queue=orders jobs=7",
+        "resume queue=orders",
+        "pause queue=orders",
     ]
     assert all(action["who"].startswith("api token admin-4 from 127.0.0.1") for action in actions)
+
+
+def test_the_log_says_how_many_jobs_run_again(api: Api, orders: duly.Queue) -> None:
+    for id_ in ("a", "b"):
+        orders.push(1, id=id_)
+    for job in api.reserve(max=2):
+        api.settle(job, "fail", error="no", final=True)
+    for ids in (["none"], ["a", "none"], ["b"]):
+        api.done("POST", "queues/orders/requeue", {"ids": ids})
+    _, err = api.end()
+    said = ["not done", "done in part (1 job)", "done (1 job)"]
+    assert re.findall(r": requeue queue=orders: (.*)", err) == said
+
+
+def test_what_an_operator_does_goes_on_though_the_client_goes_away(
+    api: Api, client: duly.Client, server: Server, prefix: str
+) -> None:
+    client.partitions("clicks", 64).push(1)
+
+    def paused_parts() -> int:
+        paused: int = api.done("GET", "queues/clicks")["paused_parts"]
+        return paused
+
+    def noted() -> list[str]:
+        shown = [sys.executable, "-m", "duly", "actions", "--json", "--url", server.url, "--prefix", prefix]
+        actions = json.loads(subprocess.run(shown, check=True, capture_output=True).stdout)
+        return [f"{action['what']}: {action['outcome']}" for action in reversed(actions)]
+
+    def is_done(paused: int) -> None:
+        until(lambda: paused_parts() == paused, "it is done in part", 20)
+
+    told: list[str] = []
+    for verb, paused in (("pause", 64), ("resume", 0), ("pause", 64), ("resume", 0)):
+        request = raw(f"queues/clicks/{verb}", b"").replace(TOKENS["work"].encode(), TOKENS["operate"].encode())
+        with socket.create_connection(("127.0.0.1", api.port)) as connection:
+            connection.sendall(request)
+        is_done(paused)
+        told.append(f"{verb} queue=clicks: done")
+        until(lambda: noted() == told, f"{verb} is not noted", 20)
 
 
 def test_a_queue_with_partitions_is_opened_as_the_list_says(api: Api, client: duly.Client) -> None:
@@ -320,10 +362,12 @@ def test_a_worker_of_python_runs_what_the_api_pushed_and_the_api_gets_its_result
     assert result == {"result": {"total": 6}}
     assert api.refused("GET", "queues/orders/jobs/none/result") == (404, "no_result")
     api.done("POST", "queues/orders/jobs", {"id": "bad", "result_ttl": 60, "max_retries": 0})
-    api.settle(api.reserve()[0], "fail", error="no order")
+    api.settle(api.reserve()[0], "fail", error="ValueError: no order\n  at line 7\x1b[2J")
     answer = api.ask("GET", "queues/orders/jobs/bad/result", wait=5)
     assert (answer.status, answer.kind) == (409, "job_failed")
-    assert "no order" in answer.message
+    # One line, as its description says.
+    assert r"no order\n  at line 7\u{1b}[2J" in answer.message
+    assert answer.message.isprintable()
 
 
 def test_the_api_runs_what_python_pushed_and_python_gets_its_result(api: Api, orders: duly.Queue) -> None:
@@ -378,6 +422,25 @@ def test_who_goes_away_while_waiting_leaves_no_job_reserved(
             until(lambda: waiters(own_server) > 0, "it does not wait")
             if reset:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        orders.push(1)
+        job = orders.reserve(wait=10)
+        assert job is not None
+        assert (job.attempt, job.redelivered) == (1, False)
+        job.ack()
+
+
+def test_who_has_closed_behind_a_byte_of_the_next_request_leaves_no_job_reserved(
+    own_server: Server, start_api: StartApi
+) -> None:
+    api = start_api(own_server.url, "duly:")
+    orders = duly.Client(own_server.url).queue("orders")
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", api.port)) as connection:
+            connection.settimeout(10)
+            connection.sendall(raw("queues/orders/reserve", b'{"wait": 20, "lease": 3600}') + b"P")
+            until(lambda: waiters(own_server) > 0, "it does not wait")
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1000).startswith(b"HTTP/1.1 503 ")
         orders.push(1)
         job = orders.reserve(wait=10)
         assert job is not None
@@ -573,6 +636,43 @@ def test_polls_with_bodies_of_unknown_length_hold_nobody_up(api: Api, orders: du
         poll.close()
 
 
+def test_a_small_body_of_unknown_length_waits_behind_no_large_ones(api: Api, orders: duly.Queue) -> None:
+    orders.push(1, id="a")
+    (job,) = api.reserve()
+    uploads = [socket.create_connection(("127.0.0.1", api.port)) for _ in range(8)]
+    for upload in uploads:
+        head = raw("queues/orders/jobs", b"").replace(b"Content-Length: 0", b"Content-Length: 16777216")
+        upload.sendall(head + b'{"data":"')
+    began = time.monotonic()
+    with closing(api.connect()) as connection:
+        headers = {"Authorization": f"Bearer {TOKENS['work']}", "Content-Type": "application/json"}
+        body = json.dumps({"token": job["token"]}).encode()
+        connection.request("POST", "/api/v1/queues/orders/jobs/a/ack", iter([body]), headers)
+        assert connection.getresponse().status == 200
+    assert time.monotonic() - began < 10
+    for upload in uploads:
+        upload.close()
+
+
+def test_pages_that_nobody_takes_have_so_much_memory_and_no_more(api: Api, orders: duly.Queue) -> None:
+    orders.push_many([duly.NewJob("x" * 1_000_000) for _ in range(13)])
+    head = ["GET /api/v1/queues/orders/jobs?state=ready&limit=1000 HTTP/1.1", "Host: x"]
+    request = "\r\n".join([*head, f"Authorization: Bearer {TOKENS['view']}", "", ""]).encode()
+    connections = [socket.socket() for _ in range(16)]
+    for connection in connections:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(60)
+        connection.connect(("127.0.0.1", api.port))
+        connection.sendall(request)
+    statuses = [connection.recv(12) for connection in connections]
+    # Each has 8 MiB or more, and all together have 128.
+    assert 0 < statuses.count(b"HTTP/1.1 200") < 16
+    assert set(statuses) == {b"HTTP/1.1 200", b"HTTP/1.1 503"}
+    for connection in connections:
+        connection.close()
+    until(lambda: api.ask("GET", "queues/orders/jobs?state=ready").status == 200, "the room is not given back", 20)
+
+
 def test_a_body_of_very_many_parts_is_refused(api: Api) -> None:
     many = {"jobs": b'{"jobs":[' + b"{}," * 100_000 + b"{}]}", "fields": b"{" + b'"a":1,' * 100_000 + b'"b":1}'}
     for kind, body in many.items():
@@ -580,6 +680,15 @@ def test_a_body_of_very_many_parts_is_refused(api: Api) -> None:
         assert (answer.status, answer.kind) in {(400, "invalid_argument"), (413, "too_large")}, kind
     headers = {f"h{n}": "" for n in range(100)}
     assert api.refused("POST", "queues/orders/jobs", {"data": 1, "headers": headers}) == (400, "invalid_argument")
+    ids = b'{"ids":["a"' + b',"b"' * 100_000 + b"]}"
+    assert api.refused("POST", "queues/orders/requeue", ids) == (400, "invalid_argument")
+
+
+def test_a_list_of_jobs_that_is_null_is_left_out(api: Api, orders: duly.Queue) -> None:
+    assert api.ask("POST", "queues/orders/jobs", b'{"jobs": null, "data": 1}').status == 201
+    job = orders.reserve()
+    assert job is not None
+    assert job.data == 1
 
 
 def test_a_token_makes_so_many_requests(start_api: StartApi, server: Server, prefix: str) -> None:
@@ -775,6 +884,21 @@ def test_a_connection_is_kept_for_the_next_request_but_not_by_the_page(api: Api)
         answer = connection.getresponse()
         answer.read()
         assert (answer.status, answer.headers["connection"]) == (200, "close")
+
+
+def test_connections_that_rest_make_room_for_others(api: Api) -> None:
+    connections = [socket.create_connection(("127.0.0.1", api.port)) for _ in range(512)]
+    request = raw("queues/orders/reserve", b"")
+    for connection in connections:
+        connection.settimeout(30)
+        connection.sendall(request)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200 ")
+    api.done("GET", "queues")
+    assert connections[0].recv(1) == b"", "it has rested for longest"
+    connections[-1].sendall(request)
+    assert connections[-1].recv(1000).startswith(b"HTTP/1.1 200 ")
+    for connection in connections:
+        connection.close()
 
 
 def test_slow_clients_are_cut_off(api: Api) -> None:

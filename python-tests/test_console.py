@@ -295,6 +295,17 @@ def test_a_failed_job_runs_again_with_other_data(duly_command: Command, orders: 
     assert duly_command("requeue", "orders", "a", "--data", "1")[0] == 1
 
 
+def test_other_data_is_for_one_job_that_is_named(duly_command: Command, orders: duly.Queue) -> None:
+    orders.push({"order": 42}, id="a", name="order.close", max_retries=0)
+    job = orders.reserve()
+    assert job is not None
+    job.fail("no such order")
+    for which in (("--name", "order.close"), ("--error", "no such order"), ("a", "b"), ()):
+        status, _, err = duly_command("requeue", "orders", *which, "--data", "1", "--yes")
+        assert (status, "--data is for one job: give its id" in err) == (2, True), (which, err)
+    assert orders.counts().failed == 1
+
+
 def test_a_failed_job_that_cannot_run_again_is_no_success(duly_command: Command, orders: duly.Queue) -> None:
     orders.push(1, id="a", key="k")
     job = orders.reserve()

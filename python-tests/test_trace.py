@@ -145,7 +145,7 @@ def runs_of(queue: duly.Queue, job_id: str) -> list[duly.TraceRun]:
 def test_the_command_switches_it_and_shows_a_life(duly_command: Command, client: duly.Client) -> None:
     queue = client.queue("orders")
     queue.push(1, id="order-41")
-    said = "orders keeps no history: `duly history orders --on` switches it on\n"
+    said = "orders keeps no history: `duly history --on orders` switches it on\n"
     assert duly_command("history", "orders") == (0, said, "")
     status, out, _ = duly_command("trace", "orders", "order-41")
     assert (status, out.splitlines()[1].split()[2]) == (0, "pushed")

@@ -100,6 +100,23 @@ def test_a_job_is_shown_as_it_is(web: Web, client: duly.Client) -> None:
     assert len(answer.text) < 100_000
 
 
+def test_what_reads_much_is_not_refreshed(web: Web, client: duly.Client) -> None:
+    fill(client)
+    large = ("/jobs?queue=orders&state=failed", "/groups?queue=orders")
+    live = {page for page in (*PAGES, *large) if re.search(r"<main [^>]*data-live", web.ask("GET", page).text)}
+    assert live == set(PAGES) - {"/search", "/search?q=later", "/server"}
+
+
+def test_what_holds_jobs_back_is_shown_as_text(web: Web, orders: duly.Queue) -> None:
+    orders.set_limits(names={"a\u202eb": {"concurrency": 1}})
+    for _ in range(2):
+        orders.push(1, name="a\u202eb")
+    assert orders.reserve() is not None
+    text = web.get("/").text
+    assert r"the name &#39;a\u{202e}b&#39;" in text.replace("'", "&#39;")
+    assert "\u202e" not in text
+
+
 def test_long_lists_are_paged(web: Web, client: duly.Client) -> None:
     queue = client.queue("orders")
     queue.push_many([duly.NewJob(n, id=f"job-{n:03}", delay=1000 + n) for n in range(120)])

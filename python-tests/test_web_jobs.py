@@ -15,7 +15,7 @@ import duly
 import pytest
 from slow_lines import Line, slow_lines
 from support import Server, until, way_to
-from web_client import POLICY, Forms, StartWeb, Web, fail
+from web_client import POLICY, Forms, StartWeb, Web, fail, there
 
 
 def test_a_job_is_rescheduled_and_cancelled(web: Web, client: duly.Client) -> None:
@@ -48,6 +48,34 @@ def test_a_job_is_rescheduled_and_cancelled(web: Web, client: duly.Client) -> No
     assert web.act(asked, "cancel") == "The job a b is cancelled."
     assert web.post(form.action, form.fields).status == 404
     assert queue.counts().ready == 0
+
+
+def test_a_form_that_is_refused_says_so(web: Web, client: duly.Client) -> None:
+    queue = client.queue("orders")
+    queue.push(1, id="a", delay=60)
+    form = web.form("/job?queue=orders&id=a", "reschedule")
+    queue.cancel("a")
+    answer = web.post(form.action, {**form.fields, "delay": "2h"})
+    assert (answer.status, "<h1>This is refused</h1>" in answer.text) == (404, True), answer.text
+
+
+def test_of_a_queue_with_partitions_the_newest_failed_jobs_come_first(web: Web, client: duly.Client) -> None:
+    mail = client.partitions("mail", 4)
+    for number in range(60):
+        fail(mail, f"job-{number:02}", key=str(number))
+    failed_at = {job.id: job.at or 0 for job in mail.peek("failed", limit=1000)}
+    assert [part.counts().failed > 0 for part in mail.parts] == [True] * 4
+    seen: list[str] = []
+    page = "/queue?queue=mail&state=failed"
+    while page:
+        text = web.ask("GET", page).text
+        seen += re.findall(r'class="id" href="[^"]*id=(job-\d+)"', text)
+        following = re.search(r'rel="next" href="([^"]*)"', text)
+        page = there(unescape(following[1])) if following else ""
+    assert set(seen) == set(failed_at)
+    assert [failed_at[id_] for id_ in seen] == sorted(failed_at.values(), reverse=True)
+    newest = re.findall(r'class="id" href="[^"]*id=(job-\d+)"', web.get("/failed").text)
+    assert newest == seen[:5]
 
 
 def test_failed_jobs_run_again_and_are_removed(web: Web, client: duly.Client) -> None:
@@ -591,13 +619,13 @@ def test_a_job_has_its_commands_to_copy(
         found = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", text, re.DOTALL)
         return [shlex.split(line) for line in unescape(found[1]).splitlines()] if found else []
 
-    named = ["orders", "--prefix", prefix]
+    named = ["--prefix", prefix, "orders"]
     looks = [["duly", verb, *named] for verb in ("find", "why", "trace")]
-    changes = [["duly", "reschedule", *named, "--now"], ["duly", "cancel", *named]]
+    changes = [["duly", "reschedule", "--prefix", prefix, "--now", "orders"], ["duly", "cancel", *named]]
     assert commands(web, hostile) == [[*command, hostile] for command in looks + changes]
     assert ["duly", "requeue", *named, "broken"] in commands(web, "broken")
     click = commands(web, "click", queue="clicks", parts="4")
-    assert click[0] == ["duly", "find", "clicks", "--partitions", "4", "--prefix", prefix, "click"]
+    assert click[0] == ["duly", "find", "--partitions", "4", "--prefix", prefix, "clicks", "click"]
     # What a page cannot give to a clipboard as it is.
     assert commands(web, "a\u202eb") == []
     reader = start_web(server.url, prefix, "--read-only")

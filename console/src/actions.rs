@@ -76,6 +76,14 @@ pub(crate) fn outcome_of(outcome: &str, done: u64) -> String {
     format!("{outcome} ({done} {})", if done == 1 { "job" } else { "jobs" })
 }
 
+/// What an action came to that was to be done to so many jobs, 1 or more.
+pub(crate) fn outcome_of_some(done: u64, wanted: u64) -> String {
+    match done {
+        0 => "not done".to_owned(),
+        _ => outcome_of(if done < wanted { "done in part" } else { "done" }, done),
+    }
+}
+
 /// Puts an action into the log. Gives why it is not there.
 pub(crate) async fn note(client: &Client, who: &str, what: &str, outcome: &str) -> Result<(), String> {
     let failed = match timeout(LONGEST, client.note_action(who, what, outcome)).await {
@@ -174,5 +182,7 @@ mod tests {
         assert_eq!(described("cancel", &fields), "cancel queue=orders id=a\\nb\\u{1b}");
         assert_eq!(described("cancel", &[("id", &"x".repeat(500))]).len(), "cancel id=".len() + MOST_OF_FIELD);
         assert_eq!([1, 2].map(|jobs| outcome_of("done", jobs)), ["done (1 job)", "done (2 jobs)"]);
+        let some = [0, 1, 2].map(|jobs| outcome_of_some(jobs, 2));
+        assert_eq!(some, ["not done", "done in part (1 job)", "done (2 jobs)"]);
     }
 }

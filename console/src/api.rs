@@ -12,6 +12,7 @@
 //! | `rate.rs` | so many requests of a token in so much time |
 //! | `reply.rs` | what is answered: a status and JSON, or why not |
 //! | `reserve.rs` | reserves jobs, and waits for them |
+//! | `room.rs` | what pages of jobs take of the memory |
 //! | `route.rs` | which path and method is which verb, and who may call it |
 //! | `settle.rs` | acks, fails, releases and extends reserved jobs, and waits for results |
 //! | `tokens.rs` | who may come in |
@@ -26,18 +27,19 @@ mod queues;
 mod rate;
 mod reply;
 mod reserve;
+mod room;
 mod route;
 mod settle;
 mod tokens;
 mod written;
 
-pub(crate) use connection::{LONGEST_REST, Pace, Paced, keep};
+pub(crate) use connection::{LONGEST_REST, Pace, Paced, Paces, keep};
 pub(crate) use reply::Sent;
 
 use std::fmt;
 use std::net::SocketAddr;
 
-use duly::{Client, Error, Queue, Rate};
+use duly::{Client, Error, ErrorKind, Queue, Rate};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -47,6 +49,7 @@ use tokio::sync::{Semaphore, watch};
 use self::body::Bodies;
 use self::queues::Listed;
 use self::reply::{Refusal, Reply};
+use self::room::Rooms;
 use self::route::{Found, Query, Verb, find};
 use self::tokens::{Token, Tokens};
 use crate::actions;
@@ -70,12 +73,25 @@ pub(crate) fn is_for(path: &str) -> bool {
     path.starts_with(ROOT)
 }
 
+/// Does it ask for what is noted? That goes on to its end, whoever waits for its answer.
+pub(crate) fn acts<T>(request: &hyper::Request<T>) -> bool {
+    let path = request.uri().path().strip_prefix(ROOT).unwrap_or_default();
+    matches!(find(request.method(), path), Ok(Ok(found)) if found.verb.is_noted())
+}
+
+/// The last answer of a connection, for whoever has closed it on the other side, or if there is no other one.
+pub(crate) fn cut_off() -> Sent {
+    let error = Error::new(ErrorKind::Interrupted, format!("this was {CUT_OFF}"));
+    Reply::from(Refusal::from(error)).closing().into_response()
+}
+
 /// Everything that answers.
 pub(crate) struct Api {
     client: Client,
     tokens: Tokens,
     bodies: Bodies,
     listed: Listed,
+    rooms: Rooms,
     /// Those that wait for jobs or results.
     waiting: Semaphore,
     /// The command ends: who waits gets what there is, which is nothing.
@@ -104,8 +120,9 @@ impl Api {
         log: Box<dyn Fn(String) + Send + Sync>,
     ) -> Result<Self, Error> {
         let tokens = Tokens::of_environment(rate)?;
-        let (bodies, listed, waiting) = (Bodies::default(), Listed::default(), Semaphore::new(MOST_WAITING));
-        Ok(Self { client, tokens, bodies, listed, waiting, ending: watch::Sender::new(false), log })
+        let (bodies, listed, rooms) = (Bodies::default(), Listed::default(), Rooms::default());
+        let (waiting, ending) = (Semaphore::new(MOST_WAITING), watch::Sender::new(false));
+        Ok(Self { client, tokens, bodies, listed, rooms, waiting, ending, log })
     }
 
     /// The command ends.
@@ -118,7 +135,7 @@ impl Api {
         _ = self.ending.subscribe().wait_for(|ends| *ends).await;
     }
 
-    /// Answers one request. Whoever goes away before the end leaves nothing reserved.
+    /// Answers one request. Dropped before the end it leaves nothing reserved.
     pub(crate) async fn answer(&self, request: hyper::Request<Incoming>, peer: SocketAddr) -> Sent {
         let (head, body) = request.into_parts();
         let path = head.uri.path().strip_prefix(ROOT).unwrap_or_default();
@@ -154,11 +171,14 @@ impl Api {
         if !verb.is_noted() {
             return call.run(verb, body).await;
         }
-        let what = actions::described(verb.word(), &[("queue", &call.queue)]);
+        let given = |name| call.query.text(name).unwrap_or("");
+        let jobs = if verb == Verb::Delete { call.query.text("jobs").unwrap_or("0") } else { "" };
+        let fields = [("queue", &*call.queue), ("parts", given("partitions")), ("jobs", jobs)];
+        let what = actions::described(verb.word(), &fields);
         let mut noted =
             Noted { api: self, who: format!("token {}", token.name), peer, what, outcome: CUT_OFF.to_owned() };
         let answered = call.run(verb, body).await;
-        noted.outcome = answered.as_ref().map_or_else(|refusal| refusal.message().to_owned(), |_| "done".to_owned());
+        noted.outcome = answered.as_ref().map_or_else(Refusal::message, Reply::outcome).to_owned();
         let who = format!("api {} from {peer}", noted.who);
         if let Err(why) = actions::note(&self.client, &who, &noted.what, &noted.outcome).await {
             noted.outcome = format!("{}; {why}", noted.outcome);
@@ -256,6 +276,15 @@ impl Call<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_operators_do_goes_on_to_its_end() {
+        let acts =
+            |method: &str, path: &str| acts(&hyper::Request::builder().method(method).uri(path).body(()).unwrap());
+        assert!(acts("POST", "/api/v1/queues/orders/pause") && acts("DELETE", "/api/v1/queues/orders?jobs=1"));
+        assert!(!acts("GET", "/api/v1/queues/orders") && !acts("POST", "/api/v1/queues/orders/reserve"));
+        assert!(!acts("POST", "/queues/orders/pause"));
+    }
 
     #[test]
     fn only_what_is_below_the_root_is_for_the_api() {

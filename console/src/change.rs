@@ -120,6 +120,9 @@ pub(crate) struct Requeue {
 
 impl Requeue {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
+        if self.data.is_some() && self.ids.len() != 1 {
+            return Err(invalid("--data is for one job: give its id"));
+        }
         if let Some(filter) = by_filter(&self.matches, !self.ids.is_empty() || self.all)? {
             let filter = (&self.matches, &filter);
             return act_on_all(Act::Requeue, &self.one, &[State::Failed], filter, self.yes, &mut output).await;
@@ -128,9 +131,6 @@ impl Requeue {
             return Err(invalid("say which jobs: their ids, --all, or --name or another filter"));
         }
         let data = self.data.as_deref().map(|data| Data::from_json(data, usize::MAX)).transpose()?;
-        if data.is_some() && self.ids.len() != 1 {
-            return Err(invalid("--data is for one job: give its id"));
-        }
         let queue = self.one.open(&output).await?;
         if self.all {
             let asked = queue.extent(State::Failed).await?;

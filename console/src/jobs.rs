@@ -45,7 +45,8 @@ impl From<JobState> for State {
 pub(crate) struct Peek {
     #[command(flatten)]
     one: One,
-    /// In which state: failed ones in the order in which they failed, all others in that in which they come up
+    /// In which state: failed ones in the order in which they failed, all others in that in which they come up; of a queue with
+    /// partitions those of one after those of the other
     #[arg(value_enum, default_value = "ready")]
     state: JobState,
     /// Maximum number of jobs, 1 to 1,000

@@ -71,6 +71,11 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
+/// The name of a queue behind the options of a command that a message shows: it is none of them, whatever it begins with.
+pub(crate) fn argument(name: &str) -> String {
+    if name.starts_with('-') { format!("-- {name}") } else { name.to_owned() }
+}
+
 /// For a terminal, which must not obey it: control characters are written as in Rust.
 pub(crate) fn escaped(text: impl IntoIterator<Item = char>) -> String {
     let mut shown = String::new();
@@ -129,6 +134,11 @@ mod tests {
         assert_eq!(escaped("a\u{9b}2Jb".chars()), "a\\u{9b}2Jb");
         assert_eq!(printable("订单"), "订单");
         assert_eq!(printable(&"x".repeat(200)).chars().count(), MOST_CHARACTERS + 1);
+    }
+
+    #[test]
+    fn a_queue_whose_name_begins_like_an_option_is_an_argument() {
+        assert_eq!(["orders", "--all"].map(argument), ["orders", "-- --all"]);
     }
 
     #[test]

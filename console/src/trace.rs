@@ -6,7 +6,7 @@ use clap::Args;
 use duly::{DEFAULT_HISTORY_AGE, DEFAULT_HISTORY_JOBS, Error, Millis, TraceEvent, TraceRun};
 use serde_json::{Value, json};
 
-use crate::show::{Shown, or_dash};
+use crate::show::{Shown, argument, or_dash};
 use crate::target::One;
 use crate::when::span;
 use crate::{DONE, FAILED, Output};
@@ -131,13 +131,13 @@ impl History {
             output.json(&kept.map(|kept| json!({"jobs": kept.jobs, "age": kept.age.as_secs_f64()})))?;
             return Ok(DONE);
         }
-        let name = &self.one.queue;
+        let (name, queue) = (&self.one.queue, argument(&self.one.queue));
         match kept {
             Some(kept) => {
                 let age = crate::show::span(Millis::from_duration(kept.age).unwrap_or(Millis::ZERO));
                 output.line(&format!("{name} keeps what happens to about {} jobs, for {age}", kept.jobs));
             }
-            None => output.line(&format!("{name} keeps no history: `duly history {name} --on` switches it on")),
+            None => output.line(&format!("{name} keeps no history: `duly history --on {queue}` switches it on")),
         }
         Ok(DONE)
     }

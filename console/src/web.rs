@@ -14,6 +14,7 @@
 //! | `limits.rs` | the limits of a queue, and the form that changes them |
 //! | `mounted.rs` | the page in an application |
 //! | `named.rs` | a queue as pages name it |
+//! | `newest.rs` | failed jobs from the newest on |
 //! | `request.rs` | a request and its response, without a socket |
 //! | `rights.rs` | what those who look may do |
 //! | `runs.rs` | what runs came to, on the page of a queue |
@@ -40,6 +41,7 @@ mod limits;
 mod matches;
 mod mounted;
 mod named;
+mod newest;
 mod overview;
 mod queue;
 mod request;

@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::{Body as _, Bytes, Incoming};
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderMap};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
+use super::MOST_CONNECTIONS;
 use super::reply::Refusal;
 
 /// Of one request.
 pub(super) const MOST_BODY_BYTES: usize = 16 * 1024 * 1024;
-/// Of all requests together that are read or carried out: those that are more wait. Small ones have room of their own, so that no large or
-/// slow one keeps a job from being acked.
+/// Of all requests together that are read or carried out: those that are more wait. Small ones have room of their own, as much as all
+/// connections need, so that no large or slow one keeps a job from being acked.
 const MOST_KIB: usize = 128 * 1024;
-const MOST_KIB_OF_SMALL: usize = 32 * 1024;
+const MOST_KIB_OF_SMALL: usize = MOST_CONNECTIONS as usize * SMALL_BYTES / 1024;
 const SMALL_BYTES: usize = 64 * 1024;
 /// How long a body may take, with that wait.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -34,8 +35,8 @@ impl Default for Bodies {
 
 /// A body, for as long as it is needed.
 pub(super) struct Read<'a> {
-    bytes: Bytes,
-    _room: tokio::sync::SemaphorePermit<'a>,
+    bytes: Vec<u8>,
+    _room: SemaphorePermit<'a>,
 }
 
 impl std::ops::Deref for Read<'_> {
@@ -48,7 +49,10 @@ impl std::ops::Deref for Read<'_> {
 
 impl Bodies {
     /// Errors: not JSON by its header, too large, too slow, not whole.
-    pub(super) async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Read<'_>, Refusal> {
+    pub(super) async fn read<B>(&self, headers: &HeaderMap, body: B) -> Result<Read<'_>, Refusal>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
         if !body.is_end_stream() && !is_json(headers) {
             return Err(Refusal::wrong_type());
         }
@@ -56,28 +60,44 @@ impl Bodies {
         if length.is_some_and(|bytes| bytes > MOST_BODY_BYTES) {
             return Err(Refusal::too_large(MOST_BODY_BYTES));
         }
-        let is_small = length.is_some_and(|bytes| bytes <= SMALL_BYTES);
-        let wanted = length.unwrap_or(MOST_BODY_BYTES).div_ceil(1024);
-        let read = async {
-            let rooms = if is_small { &self.small } else { &self.large };
-            let room = rooms.acquire_many(u32::try_from(wanted).unwrap_or(u32::MAX)).await;
-            (room, Limited::new(body, MOST_BODY_BYTES).collect().await)
-        };
-        let (Ok(mut room), collected) = timeout(LONGEST, read).await.map_err(|_| Refusal::too_slow())? else {
-            return Err(Refusal::busy("no body is read any more"));
-        };
+        timeout(LONGEST, self.read_all(body, length)).await.map_err(|_| Refusal::too_slow())?
+    }
+
+    /// `length`: if it is known. A body that does not say it is small until it is not.
+    async fn read_all<B>(&self, mut body: B, length: Option<usize>) -> Result<Read<'_>, Refusal>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        let closed = |_: AcquireError| Refusal::busy("no body is read any more");
         let not_whole = || Refusal::invalid("the body is not whole");
-        let bytes = collected.map_err(|error| {
-            if error.is::<LengthLimitError>() { Refusal::too_large(MOST_BODY_BYTES) } else { not_whole() }
-        })?;
-        let bytes = bytes.to_bytes();
+        let mut has = length.unwrap_or(SMALL_BYTES);
+        let rooms = if has <= SMALL_BYTES { &self.small } else { &self.large };
+        let mut room = rooms.acquire_many(kib(has)).await.map_err(closed)?;
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(some) = frame.map_err(|_| not_whole())?.into_data() else { continue };
+            if bytes.len() + some.len() > MOST_BODY_BYTES {
+                return Err(Refusal::too_large(MOST_BODY_BYTES));
+            }
+            if bytes.len() + some.len() > has {
+                has = MOST_BODY_BYTES;
+                // What it has until now is kept meanwhile.
+                room = self.large.acquire_many(kib(has)).await.map_err(closed)?;
+            }
+            bytes.extend_from_slice(&some);
+        }
         if length.is_some_and(|length| length != bytes.len()) {
             return Err(not_whole());
         }
-        // A body of unknown length had room for the longest: what it does not need is others', also while its request waits for a job.
-        drop(room.split(wanted.saturating_sub(bytes.len().div_ceil(1024))));
+        // What a body of unknown length does not need is others', also while its request waits for a job.
+        drop(room.split((kib(has) - kib(bytes.len())) as usize));
         Ok(Read { bytes, _room: room })
     }
+}
+
+/// As room is counted, rounded up.
+fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX)
 }
 
 /// Its parameters may be any: JSON is UTF-8.
@@ -88,9 +108,51 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
     use hyper::header::HeaderValue;
 
     use super::*;
+
+    /// A body that does not say its length.
+    struct Chunks(Vec<usize>);
+
+    impl Body for Chunks {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.pop().map(|length| Ok(Frame::data(Bytes::from(vec![b' '; length])))))
+        }
+    }
+
+    fn json() -> HeaderMap {
+        HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))])
+    }
+
+    #[tokio::test]
+    async fn a_small_body_of_unknown_length_waits_behind_no_large_ones() {
+        let bodies = Bodies::default();
+        let large = bodies.large.acquire_many(kib(MOST_KIB * 1024)).await.unwrap();
+        let read = bodies.read(&json(), Chunks(vec![10, SMALL_BYTES - 10])).await.unwrap();
+        assert_eq!(read.len(), SMALL_BYTES);
+        let small = bodies.read(&json(), Chunks(vec![10])).await.unwrap();
+        assert_eq!(bodies.small.available_permits(), MOST_KIB_OF_SMALL - 65, "they keep what they need");
+        drop((read, small));
+        let (headers, most) = (json(), MOST_BODY_BYTES / 2);
+        let reading = bodies.read(&headers, Chunks(vec![most, most]));
+        let mut reading = std::pin::pin!(reading);
+        assert!(timeout(Duration::ZERO, &mut reading).await.is_err(), "a larger one waits");
+        drop(large);
+        assert_eq!(reading.await.unwrap().len(), MOST_BODY_BYTES);
+        assert_eq!(bodies.large.available_permits(), MOST_KIB);
+        assert_eq!(bodies.small.available_permits(), MOST_KIB_OF_SMALL);
+        let refused = bodies.read(&headers, Chunks(vec![1, most, most])).await.err().unwrap();
+        assert!(refused.message().starts_with("the body has more than"));
+    }
 
     #[test]
     fn a_header_says_that_a_body_is_json() {

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
+use std::marker::PhantomData;
 use std::time::Duration;
 
-use duly::Millis;
-use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use duly::{MAX_BATCH, Millis};
+use serde::de::{DeserializeOwned, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
@@ -49,6 +50,34 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
             }
         }
         deserializer.deserialize_map(Each).map(Members)
+    }
+}
+
+/// What a list begins with. No list has more than a batch: of one that has there is one more here, and the others are passed by, as a body
+/// has room for millions.
+struct Few<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Each<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Each<T> {
+            type Value = Vec<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                let mut few = Vec::new();
+                while few.len() <= MAX_BATCH {
+                    let Some(one) = list.next_element()? else { return Ok(few) };
+                    few.push(one);
+                }
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(few)
+            }
+        }
+        deserializer.deserialize_seq(Each(PhantomData)).map(Self)
     }
 }
 
@@ -116,12 +145,14 @@ impl<'a> Object<'a> {
         Ok(Some(span.map_err(|_| self.wrong(name, "0 to 3153600000 seconds (100 years)"))?.to_duration()))
     }
 
+    /// Of a list that is longer than a batch there is one more than that.
     pub(super) fn texts(&mut self, name: &'static str) -> Result<Option<Vec<String>>, Refusal> {
-        self.take(name, "a list of strings")
+        Ok(self.take(name, "a list of strings")?.map(|Few(texts)| texts))
     }
 
+    /// The same.
     pub(super) fn numbers(&mut self, name: &'static str) -> Result<Option<Vec<f64>>, Refusal> {
-        self.take(name, "a list of numbers of seconds")
+        Ok(self.take(name, "a list of numbers of seconds")?.map(|Few(numbers)| numbers))
     }
 
     pub(super) fn headers(&mut self, name: &'static str) -> Result<Option<BTreeMap<String, String>>, Refusal> {
@@ -136,10 +167,10 @@ impl<'a> Object<'a> {
         if headers.len() == count { Ok(Some(headers)) } else { Err(wrong()) }
     }
 
-    /// A list of values as they were written.
+    /// The same, of values as they were written.
     pub(super) fn list(&mut self, name: &'static str) -> Result<Option<Vec<&'a RawValue>>, Refusal> {
         let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else { return Ok(None) };
-        serde_json::from_str(raw.get()).map(Some).map_err(|_| self.wrong(name, "a list"))
+        serde_json::from_str(raw.get()).map(|Few(list)| Some(list)).map_err(|_| self.wrong(name, "a list"))
     }
 
     /// An object in a field.
@@ -148,8 +179,9 @@ impl<'a> Object<'a> {
         Self::read(format!("{}{name}.", self.at), raw.get().as_bytes()).map(Some)
     }
 
-    /// Has it this field, and does nobody know yet what for?
-    pub(super) fn has(&self, name: &str) -> bool {
+    /// Has it this field, and does nobody know yet what for? One that is null is gone with that.
+    pub(super) fn has(&mut self, name: &str) -> bool {
+        self.fields.retain(|(known, raw)| known != name || raw.get() != "null");
         self.fields.iter().any(|(known, _)| known == name)
     }
 
@@ -180,6 +212,25 @@ mod tests {
         assert_eq!(object.span("s").unwrap(), Some(Duration::from_millis(1500)));
         object.end().unwrap();
         Object::of_body(b"").unwrap().end().unwrap();
+    }
+
+    #[test]
+    fn of_a_list_that_is_too_long_no_more_is_kept_than_shows_that() {
+        let body =
+            format!(r#"{{"texts":["a"{}],"list":[1{}],"numbers":[2]}}"#, r#","b""#.repeat(5000), ",1".repeat(5000));
+        let mut object = Object::of_body(body.as_bytes()).unwrap();
+        assert_eq!(object.texts("texts").unwrap().unwrap().len(), MAX_BATCH + 1);
+        assert_eq!(object.list("list").unwrap().unwrap().len(), MAX_BATCH + 1);
+        assert_eq!(object.numbers("numbers").unwrap().unwrap(), [2.0]);
+        assert_eq!(error(Object::of_body(br#"{"a":["b",1]}"#).unwrap().texts("a")), "`a` must be a list of strings");
+    }
+
+    #[test]
+    fn a_field_that_is_null_is_left_out() {
+        let mut object = Object::of_body(br#"{"jobs":null,"data":1}"#).unwrap();
+        assert!(!object.has("jobs") && object.has("data"));
+        assert_eq!(object.raw("data").unwrap().get(), "1");
+        object.end().unwrap();
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::fields::Object;
 use super::push::when;
 use super::reply::{Refusal, Reply};
 use super::written::Viewed;
+use crate::actions::outcome_of_some;
 
 const DEFAULT_LIMIT: usize = 100;
 
@@ -49,9 +50,11 @@ impl Call<'_> {
         ])?;
         let (state, filter) = (self.state()?, self.filter()?);
         let limit = query.whole("limit")?.unwrap_or(DEFAULT_LIMIT);
+        let room = self.api.rooms.of_page().await?;
         let page = self.queue().await?.search(state, &filter, query.text("cursor"), limit).await?;
         let jobs = page.jobs.iter().map(Viewed::of).collect::<Result<_, _>>()?;
-        Reply::ok(&Page { jobs, cursor: page.cursor.as_deref(), looked_at: page.looked_at })
+        let reply = Reply::ok(&Page { jobs, cursor: page.cursor.as_deref(), looked_at: page.looked_at })?;
+        Ok(reply.holding(room))
     }
 
     fn state(&self) -> Result<State, Refusal> {
@@ -132,12 +135,15 @@ impl Call<'_> {
             ids.ok_or_else(|| Refusal::invalid(format!("`ids` must be 1 to {} ids of failed jobs", duly::MAX_BATCH)))?;
         object.end()?;
         let outcomes = self.queue().await?.requeue(&ids).await?;
+        let done = outcomes.iter().filter(|outcome| matches!(outcome, Requeued::Ready)).count();
+        let outcome = outcome_of_some(done as u64, ids.len() as u64);
         let said = |(id, outcome): (&String, &Requeued)| match outcome {
             Requeued::Duplicate { id: holder } => json!({ "id": id, "outcome": "duplicate", "holder": holder }),
             Requeued::Absent => json!({ "id": id, "outcome": "absent" }),
             _ => json!({ "id": id, "outcome": "ready" }),
         };
-        Reply::ok(&json!({ "jobs": ids.iter().zip(&outcomes).map(said).collect::<Vec<_>>() }))
+        let reply = Reply::ok(&json!({ "jobs": ids.iter().zip(&outcomes).map(said).collect::<Vec<_>>() }))?;
+        Ok(reply.with_outcome(outcome))
     }
 }
 

@@ -41,7 +41,7 @@ impl Call<'_> {
         if object.has("jobs") {
             let jobs = object.list("jobs")?.unwrap_or_default();
             object.end()?;
-            // Before any of them is read: a body has room for millions.
+            // Before any of them is read.
             if jobs.len() > duly::MAX_BATCH {
                 let message = format!("`jobs` must have {} jobs or fewer: make several requests", duly::MAX_BATCH);
                 return Err(Error::new(ErrorKind::TooLarge, message).into());

@@ -13,7 +13,9 @@ use hyper::header::{
 use serde::Serialize;
 use serde_json::json;
 
+use super::room::Room;
 use super::tokens::{Closed, Role};
+use crate::show::escaped;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -25,11 +27,13 @@ pub(super) struct Reply {
     status: StatusCode,
     headers: Vec<(HeaderName, String)>,
     text: Bytes,
+    /// What the log says of it; `done` if nothing.
+    outcome: Option<String>,
 }
 
 impl Reply {
     pub(super) fn json(status: StatusCode, text: impl Into<Bytes>) -> Self {
-        Self { status, headers: Vec::new(), text: text.into() }
+        Self { status, headers: Vec::new(), text: text.into(), outcome: None }
     }
 
     /// Errors: `Internal`, as what duly writes can be written.
@@ -41,6 +45,19 @@ impl Reply {
 
     pub(super) fn ok(value: &impl Serialize) -> Result<Self, Refusal> {
         Self::of(StatusCode::OK, value)
+    }
+
+    pub(super) fn with_outcome(self, outcome: String) -> Self {
+        Self { outcome: Some(outcome), ..self }
+    }
+
+    pub(super) fn outcome(&self) -> &str {
+        self.outcome.as_deref().unwrap_or("done")
+    }
+
+    /// Keeps of this room what it needs, until it is sent or its connection ends.
+    pub(super) fn holding(self, room: Room) -> Self {
+        Self { text: room.kept_by(self.text), ..self }
     }
 
     /// The last one of its connection.
@@ -193,7 +210,8 @@ fn status_of(error: &Error) -> StatusCode {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        let refusal = Self::new(status_of(&error), error.kind().as_str(), error.to_string());
+        // One line, also where it has what a handler has said.
+        let refusal = Self::new(status_of(&error), error.kind().as_str(), escaped(error.to_string().chars()));
         let refusal = Self { is_transient: error.is_transient(), ..refusal };
         let refusal = match refusal.status {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {

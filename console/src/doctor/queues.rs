@@ -8,7 +8,7 @@ use futures_util::stream::{self, StreamExt};
 use super::finding::Finding;
 use super::finding::Level::{Note, Problem, Warning};
 use super::server::bytes;
-use crate::show::{self, printable, span};
+use crate::show::{self, argument, printable, span};
 use crate::target::{all, open};
 
 /// How many queues are read at once.
@@ -97,7 +97,7 @@ fn late(looked: &Looked, longest: Duration) -> Option<Finding> {
         return None;
     }
     // A retry or a requeue does not count anew.
-    let (name, what) = (&looked.name, format!("jobs wait that were due {} ago", span(late)));
+    let (name, what) = (argument(&looked.name), format!("jobs wait that were due {} ago", span(late)));
     Some(match (looked.workers, held) {
         (0, _) => {
             let what = format!("{what}, and nobody works on the queue");
@@ -119,9 +119,9 @@ fn late(looked: &Looked, longest: Duration) -> Option<Finding> {
 fn failed(looked: &Looked) -> Option<Finding> {
     let failed = looked.counts.failed;
     let trimmed = looked.counts.total("trimmed");
-    let name = &looked.name;
+    let name = argument(&looked.name);
     let advice = format!(
-        "`duly failed {name}` shows why; `duly requeue {name} --all` runs them again, `duly purge {name} failed` removes them"
+        "`duly failed {name}` shows why; `duly requeue --all {name}` runs them again, `duly purge {name} failed` removes them"
     );
     match (failed, trimmed) {
         (0, _) => None,
@@ -145,11 +145,12 @@ fn failed(looked: &Looked) -> Option<Finding> {
 fn paused(looked: &Looked) -> Option<Finding> {
     let paused = show::paused(looked.counts.paused_parts, looked.partitions)?;
     let what = format!("it is {paused}; jobs that wait: {}", looked.counts.ready + looked.counts.delayed);
-    let advice = format!("`duly resume {}` hands out its jobs again", looked.name);
+    let name = argument(&looked.name);
+    let advice = format!("`duly resume {name}` hands out its jobs again");
     if !looked.is_paused_in_part() {
         return Some(Finding::new(Note, "paused", what, advice));
     }
-    let advice = format!("{advice}; `duly pause {}` pauses the other partitions too", looked.name);
+    let advice = format!("{advice}; `duly pause {name}` pauses the other partitions too");
     Some(Finding::new(Warning, "paused", what, advice))
 }
 

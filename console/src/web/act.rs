@@ -392,7 +392,7 @@ impl Subject<'_> {
 
     async fn act_on_matching(self, act: Act) -> Result<Done, Failure> {
         let words = self.words;
-        let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
+        let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.refused, "");
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
         let (secret, about) = (self.form.get("asked"), about(act, &self.named, state, self.form));
         // Others may match by now, and nobody was asked about those.
@@ -441,7 +441,7 @@ impl Subject<'_> {
 
     async fn purge(self) -> Result<Done, Failure> {
         let words = self.words;
-        let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, "");
+        let unknown = || Page::refusal(StatusCode::BAD_REQUEST, words.refused, "");
         let state = state_of(self.form.get("state")).ok_or_else(unknown)?;
         let removed = self.queue.purge_extent(&self.extent(state)?).await?;
         let left = self.queue.counts().await.map_or(0, |counts| counts.of(state));

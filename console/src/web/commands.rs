@@ -20,7 +20,7 @@ pub(crate) fn show(view: &View<'_>, named: &Named, job: &JobView) -> Markup {
     }
 }
 
-/// With what stands behind the id. What the page itself may not do is left out.
+/// With their options. What the page itself may not do is left out.
 fn verbs(state: State, may: impl Fn(&str) -> bool) -> Vec<(&'static str, &'static str)> {
     let mut verbs = vec![("find", ""), ("why", ""), ("trace", "")];
     match state {
@@ -35,21 +35,22 @@ fn verbs(state: State, may: impl Fn(&str) -> bool) -> Vec<(&'static str, &'stati
 }
 
 fn command(prefix: &str, named: &Named, verb: &str, id: &str, more: &str) -> String {
-    let mut words = vec!["duly".to_owned(), verb.to_owned(), named.name.clone()];
+    let mut words = vec!["duly".to_owned(), verb.to_owned()];
     if named.partitions > 0 {
         words.push(format!("--partitions {}", named.partitions));
     }
     if prefix != DEFAULT_PREFIX {
-        words.push(format!("--prefix {}", quoted(prefix)));
+        let between = if prefix.starts_with('-') { '=' } else { ' ' };
+        words.push(format!("--prefix{between}{}", quoted(prefix)));
     }
     if !more.is_empty() {
         words.push(more.to_owned());
     }
-    // It is no option, whatever it begins with.
-    if id.starts_with('-') {
+    // Neither is an option, whatever it begins with.
+    if named.name.starts_with('-') || id.starts_with('-') {
         words.push("--".to_owned());
     }
-    words.push(quoted(id));
+    words.extend([named.name.clone(), quoted(id)]);
     words.join(" ")
 }
 
@@ -71,12 +72,16 @@ mod tests {
         assert_eq!(command("duly:", &plain, "find", "order-42", ""), "duly find orders order-42");
         assert_eq!(command("duly:", &plain, "cancel", "a'b $(c)", ""), r"duly cancel orders 'a'\''b $(c)'");
         let of_parts = command("shop:", &parts, "reschedule", "-x", "--now");
-        assert_eq!(of_parts, "duly reschedule clicks --partitions 4 --prefix shop: --now -- -x");
+        assert_eq!(of_parts, "duly reschedule --partitions 4 --prefix shop: --now -- clicks -x");
+        let option = Named::new("--all", 0);
+        assert_eq!(command("-p", &option, "requeue", "mail", ""), "duly requeue --prefix=-p -- --all mail");
         for state in [State::Delayed, State::Ready, State::Reserved, State::Failed] {
             for (verb, more) in verbs(state, |_| true) {
-                let command = command("shop:", &parts, verb, "-x", more);
-                let parsed = crate::Arguments::try_parse_from(command.split(' '));
-                assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+                for (named, id) in [(&parts, "-x"), (&option, "mail"), (&option, "--data")] {
+                    let command = command("-p", named, verb, id, more);
+                    let parsed = crate::Arguments::try_parse_from(command.split(' '));
+                    assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+                }
             }
         }
         assert!(verbs(State::Failed, |_| false).iter().all(|(verb, _)| ["find", "why", "trace"].contains(verb)));

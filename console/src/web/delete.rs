@@ -54,7 +54,7 @@ fn in_the_way(named: &Named, schedules: &[ScheduleView], words: &Words) -> Marku
 /// The number of jobs that the question was about is the confirmation: where it is another one by now, nothing is deleted.
 pub(crate) async fn delete(words: &Words, named: &Named, queue: &Queue, form: &Fields) -> Result<Done, Failure> {
     let asked = form.get("jobs").parse::<u64>().ok();
-    let asked = asked.ok_or_else(|| Page::refusal(StatusCode::BAD_REQUEST, words.went_wrong, ""))?;
+    let asked = asked.ok_or_else(|| Page::refusal(StatusCode::BAD_REQUEST, words.refused, ""))?;
     match queue.delete(asked).await {
         Ok(()) => Ok(Done::new(fill(words.done_delete, &[&named.name, &number(asked)]), HOME.to_owned())),
         Err(error) if error.kind() == ErrorKind::InvalidArgument && !error.is_partly_done() => {

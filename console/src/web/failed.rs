@@ -5,8 +5,9 @@ use futures_util::future::join_all;
 use maud::{Markup, html};
 
 use super::named::Named;
+use super::newest::newest;
 use super::overview::is_of_one_queue;
-use super::queue::{newest, table};
+use super::queue::table;
 use super::text::{number, shown};
 use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::fill;

@@ -29,7 +29,7 @@ impl Frame<'_> {
         let words = self.words;
         let path = &self.request.path;
         // What reads many jobs is read when it is asked for.
-        let is_large = matches!(path.as_str(), "/jobs" | "/groups" | "/server");
+        let is_large = matches!(path.as_str(), "/jobs" | "/groups" | "/search" | "/server");
         let is_live = self.session.is_some() && !is_large && !path.starts_with("/ask-") && !path.starts_with("/act-");
         html! {
             (DOCTYPE)

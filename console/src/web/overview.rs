@@ -9,7 +9,7 @@ use super::request::HOME;
 use super::text::{number, or_dash, shown, time};
 use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::{Words, fill};
-use crate::show::span;
+use crate::show::{escaped, span};
 
 /// A queue and what it has, or why that cannot be read.
 struct Row {
@@ -137,7 +137,7 @@ pub(crate) fn badges(view: &View<'_>, partitions: u16, counts: &Counts, workers:
     html! {
         @if partitions > 0 { span.badge { (partitions) " " (words.partitions) } }
         @if counts.paused { span.badge.warn { (paused(counts, partitions, words)) } }
-        @if let Some(held) = &counts.held { span.badge.warn title=(held) { (words.limited) } }
+        @if let Some(held) = &counts.held { span.badge.warn title=(escaped(held.chars())) { (words.limited) } }
         @if workers == Some(0) && counts.ready + counts.reserved > 0 { span.badge.bad { (words.no_worker) } }
     }
 }

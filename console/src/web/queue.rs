@@ -1,11 +1,12 @@
 //! One queue: its states, its limits, and the jobs of one state.
 
-use duly::{Counts, DEFAULT_RATES_WITHIN, HistoryBounds, JobView, Millis, Queue, State};
+use duly::{Counts, DEFAULT_RATES_WITHIN, HistoryBounds, JobView, Millis, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::limits;
 use super::named::Named;
+use super::newest::{self, newest};
 use super::overview::badges;
 use super::runs;
 use super::text::{beginning, number, or_dash, shown, time};
@@ -42,8 +43,13 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         // Where something is.
         None => STATES.into_iter().find(|state| counts.of(*state) > 0).unwrap_or(State::Ready),
     };
-    let offset = view.query.number("offset");
-    let jobs = page_of(&queue, state, offset, counts.of(state)).await?;
+    let (offset, count) = (view.query.number("offset"), counts.of(state));
+    // Of the failed ones the newest come first.
+    let reach = if state == State::Failed { newest::reach(named.partitions, count) } else { count };
+    let jobs = match state {
+        State::Failed => newest(&queue, offset, A_PAGE, count).await?,
+        _ => queue.peek(state, offset, A_PAGE).await?,
+    };
     let body = html! {
         h1 { (words.queue) " " span.name { (named.name) } (badges(view, named.partitions, &counts, Some(workers.len()))) }
         (actions(view, &named, &counts, state))
@@ -51,7 +57,8 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         (facts(view, &counts))
         @if jobs.is_empty() { p.none { (if offset > 0 { words.jobs_gone } else { words.none_in_state }) } }
         @else { (table(view, &named, state, &jobs)) }
-        (view.pager(&named, state.as_str(), offset, jobs.len(), counts.of(state)))
+        (view.pager(&named, state.as_str(), offset, jobs.len(), count, reach))
+        @if reach < count { p.hint { (fill(words.newest_of_parts, &[&number(reach)])) } }
         (search_here(view, &named))
         (runs::show(words, &rates))
         (limits::show(view, &named, &limits))
@@ -60,30 +67,6 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         div.actions.below { (view.asking("delete", &named.fields(), words.delete_queue)) }
     };
     Ok(Page::new(named.name, body))
-}
-
-/// Of the failed ones the newest come first.
-pub(crate) async fn page_of(
-    queue: &Queue,
-    state: State,
-    offset: usize,
-    count: u64,
-) -> Result<Vec<JobView>, duly::Error> {
-    if state != State::Failed {
-        return queue.peek(state, offset, A_PAGE).await;
-    }
-    newest(queue, offset, A_PAGE, count).await
-}
-
-/// Failed jobs from the newest on.
-pub(crate) async fn newest(queue: &Queue, offset: usize, most: usize, count: u64) -> Result<Vec<JobView>, duly::Error> {
-    let left = usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(offset);
-    if left == 0 {
-        return Ok(Vec::new());
-    }
-    let mut jobs = queue.peek(State::Failed, left.saturating_sub(most), left.min(most)).await?;
-    jobs.reverse();
-    Ok(jobs)
 }
 
 fn actions(view: &View<'_>, named: &Named, counts: &Counts, state: State) -> Markup {

@@ -23,7 +23,7 @@ use super::request::{
     Fields, MOST_BODY_BYTES, Request, Response, is_forwarded_over_tls, plain, refused_type, too_large,
 };
 use super::site::Site;
-use crate::api::{self, Api, Pace, Paced, Sent};
+use crate::api::{self, Api, Pace, Paced, Paces, Sent};
 
 /// Others wait until one is free.
 const MOST_CONNECTIONS: u16 = 64;
@@ -47,6 +47,7 @@ const NOT_WHOLE: &str = "the form is not whole";
 
 /// What is under way. As many permits as connections, so nobody waits for one until the server ends.
 struct UnderWay {
+    connections: Paces,
     answers: Semaphore,
     /// Requests that act: these end by themselves, though their browsers go away.
     actions: Arc<Semaphore>,
@@ -67,16 +68,28 @@ pub(crate) async fn serve(
 ) {
     let mut connections = JoinSet::new();
     let most = if api.is_some() { api::MOST_CONNECTIONS } else { MOST_CONNECTIONS };
-    let (most, all) = (usize::from(most), u32::from(most));
-    let (answers, actions) = (Semaphore::new(most), Arc::new(Semaphore::new(most)));
-    let under_way = Arc::new(UnderWay { answers, actions });
+    // And one more, for a moment: that for which another one ends.
+    let (most, all) = (usize::from(most), u32::from(most) + 1);
+    let (answers, actions) = (Semaphore::new(most + 1), Arc::new(Semaphore::new(most + 1)));
+    let under_way = Arc::new(UnderWay { connections: Paces::default(), answers, actions });
     let mut ended = std::pin::pin!(ended);
     loop {
+        let is_full = connections.len() >= most;
+        let has_room = !is_full || connections.len() == most && under_way.connections.has_resting();
         tokio::select! {
             () = &mut ended => break,
             _ = connections.join_next(), if !connections.is_empty() => {}
-            accepted = listener.accept(), if connections.len() < most => match accepted {
+            () = under_way.connections.one_rests(), if !has_room => {
+                // The one that was about to end got a request first.
+                if connections.len() > most {
+                    under_way.connections.make_room();
+                }
+            }
+            accepted = listener.accept(), if has_room => match accepted {
                 Ok((stream, peer)) => {
+                    if is_full {
+                        under_way.connections.make_room();
+                    }
                     connections.spawn(connection(stream, peer, Arc::clone(&site), api.clone(), Arc::clone(&under_way)));
                 }
                 // Such as too many open files: others end, and then there is one.
@@ -89,7 +102,7 @@ pub(crate) async fn serve(
     if let Some(api) = &api {
         api.end();
     }
-    let UnderWay { answers, actions } = &*under_way;
+    let UnderWay { answers, actions, .. } = &*under_way;
     _ = timeout(LONGEST_END, answers.acquire_many(all)).await;
     if timeout(LONGEST_END_OF_ACTIONS, actions.acquire_many(all)).await.is_ok() {
         // Their browsers get the answers.
@@ -109,17 +122,15 @@ async fn connection(
 ) {
     // Dropped with this when the server ends, and then cut off.
     let actions = Mutex::new(JoinSet::new());
-    let pace = Pace::new();
+    let pace = under_way.connections.of(&stream);
     let service = service_fn(|request: hyper::Request<Incoming>| {
         let (site, under_way, pace) = (Arc::clone(&site), Arc::clone(&under_way), Arc::clone(&pace));
         let api = api.clone().filter(|_| api::is_for(request.uri().path()));
         let answer: Answer<Sent> = if let Some(api) = api {
             pace.answers();
-            Box::pin(async move {
-                let answer = api.answer(request, peer).await;
-                pace.rests();
-                answer
-            })
+            let acts = api::acts(&request);
+            let answer: Answer<Sent> = Box::pin(async move { api.answer(request, peer).await });
+            of_api(if acts { to_its_end(answer, Arc::clone(&under_way), &actions) } else { answer }, pace)
         } else {
             pace.answers_within(LONGEST);
             let answer: Answer<Response> = if request.method() == Method::POST {
@@ -154,6 +165,33 @@ async fn connection(
 }
 
 type Answer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Whoever goes away drops what was asked for.
+fn of_api(mut answer: Answer<Sent>, pace: Arc<Pace>) -> Answer<Sent> {
+    Box::pin(async move {
+        let answer = tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            () = pace.is_gone() => api::cut_off(),
+        };
+        pace.rests();
+        answer
+    })
+}
+
+/// The answer of what goes on to its end, whoever waits for it.
+fn to_its_end(answer: Answer<Sent>, under_way: Arc<UnderWay>, actions: &Mutex<JoinSet<()>>) -> Answer<Sent> {
+    let (tell, told) = oneshot::channel();
+    let mut actions = actions.lock().unwrap_or_else(PoisonError::into_inner);
+    // Of a connection that is kept there may be many.
+    while actions.try_join_next().is_some() {}
+    actions.spawn(async move {
+        // Given back last, when what was cut off has been said.
+        let _permit = under_way.action();
+        _ = tell.send(answer.await);
+    });
+    Box::pin(async move { told.await.unwrap_or_else(|_| api::cut_off()) })
+}
 
 /// What acts goes on to its end, whoever waits for its answer, and however long that takes.
 fn in_a_task(

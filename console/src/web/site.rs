@@ -274,7 +274,7 @@ impl Site {
             },
             path => self.ask(path, &view).await,
         };
-        let page = shown.unwrap_or_else(|failure| page_of(failure, words));
+        let page = shown.unwrap_or_else(|failure| page_of(failure, words, words.went_wrong));
         self.framed(request, Some(session), &page)
     }
 
@@ -329,7 +329,7 @@ impl Site {
             Ok(Ok(claim)) => claim,
             Ok(Err(why)) => return refuse(StatusCode::CONFLICT, words.refused, why),
             // Nothing was done.
-            Err(error) => return self.framed(request, Some(session), &failed(&error, words)),
+            Err(error) => return self.framed(request, Some(session), &failed(&error, words, words.refused)),
         };
         let (what, outcome) = (act.described(&request.form), act::CUT_OFF.to_owned());
         let mut acting = Acting { site: self, request, session, once, what, outcome };
@@ -359,7 +359,7 @@ impl Site {
             Doubt::Part => words.unseen_partly_done,
         };
         let unseen = fill(unseen, &[&what, &act::reason(&failure)]);
-        let mut page = page_of(failure, words);
+        let mut page = page_of(failure, words, words.refused);
         if doubt == Doubt::All {
             page.body = html! { (page.body) p.hint { (words.maybe_done) } };
         }
@@ -417,10 +417,10 @@ impl Site {
     }
 }
 
-fn page_of(failure: Failure, words: &Words) -> Page {
+fn page_of(failure: Failure, words: &Words, title: &'static str) -> Page {
     match failure {
         Failure::Page(page) => page,
-        Failure::Error(error) => failed(&error, words),
+        Failure::Error(error) => failed(&error, words, title),
     }
 }
 

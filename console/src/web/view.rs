@@ -106,10 +106,19 @@ impl View<'_> {
         }
     }
 
-    /// Links to the other pages of a list by number; `offset` is that of the first row shown.
-    pub(crate) fn pager(&self, named: &Named, state: &str, offset: usize, shown: usize, count: u64) -> Markup {
+    /// Links to the other pages of a list by number; `offset` is that of the first row shown. There are `count` rows, and pages for the first
+    /// `reach` of them.
+    pub(crate) fn pager(
+        &self,
+        named: &Named,
+        state: &str,
+        offset: usize,
+        shown: usize,
+        count: u64,
+        reach: u64,
+    ) -> Markup {
         let to = |offset: usize| named.link("queue", &[("state", state), ("offset", &offset.to_string())]);
-        let is_more = u64::try_from(offset + shown).unwrap_or(u64::MAX) < count;
+        let is_more = u64::try_from(offset + shown).unwrap_or(u64::MAX) < reach;
         let rows =
             || fill(self.words.rows, &[&number(offset as u64 + 1), &number((offset + shown) as u64), &number(count)]);
         html! {
@@ -142,16 +151,16 @@ pub(crate) fn empty(title: &str, more: &str) -> Markup {
     html! { section.empty { h2 { (title) } p { (more) } } }
 }
 
-/// What the error of a call means to those who look.
-pub(crate) fn failed(error: &Error, words: &Words) -> Page {
+/// What the error of a call means to those who look. `title`: what it says where nothing better is known.
+pub(crate) fn failed(error: &Error, words: &Words, title: &'static str) -> Page {
     use ErrorKind as Kind;
     let (status, title) = match error.kind() {
         Kind::InvalidArgument if error.is_partly_done() => (StatusCode::CONFLICT, words.refused),
-        Kind::InvalidArgument | Kind::TooLarge => (StatusCode::BAD_REQUEST, words.went_wrong),
-        Kind::NotFound => (StatusCode::NOT_FOUND, words.went_wrong),
+        Kind::InvalidArgument | Kind::TooLarge => (StatusCode::BAD_REQUEST, title),
+        Kind::NotFound => (StatusCode::NOT_FOUND, title),
         Kind::Duplicate => (StatusCode::CONFLICT, words.refused),
         kind if kind.is_transient() || is_no_answer(kind) => (StatusCode::SERVICE_UNAVAILABLE, words.unreachable),
-        _ => (StatusCode::INTERNAL_SERVER_ERROR, words.went_wrong),
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, title),
     };
     let title = if error.is_partly_done() { words.partly_done } else { title };
     let mut page = Page::refusal(status, title, &error.to_string());

@@ -237,6 +237,7 @@ words! {
     no_failed: "No job has failed for good", "没有失败的任务";
     no_failed_more: "A job without retries left stays here until it is run again or removed.", "没有剩余重试次数的任务会留在这里，直到重新执行或删除。";
     newest_failed: "The newest {} of {}", "最新 {} 个，共 {} 个";
+    newest_of_parts: "The newest {} of a queue with partitions are here. Filter has all, partition after partition.", "分区队列在此只列出最新的 {} 个。用“筛选”可按分区逐个查看全部。";
     show_all: "Show all", "查看全部";
     trimmed: "{} older ones were removed by the queue's bounds.", "{} 个更早的任务因上限被移除。";
 
