@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{self, Server};
 use duly::worker::{Job, Worker};
-use duly::{Client, ErrorKind, Limits, NameLimits, NewJob, Queue, ReserveOptions, State};
+use duly::{Client, ErrorKind, Limits, NameLimits, NewJob, OnDuplicate, Queue, ReserveOptions, State};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -476,6 +476,11 @@ async fn what_is_stored_but_not_durable_is_named_and_counted() {
         assert_eq!((error.kind(), error.job_id()), (ErrorKind::QueueFull, None), "{error}");
     }
     assert_eq!(ready().await, 5);
+    queue.set_limits(&Limits::new()).await.unwrap();
+    assert_eq!(queue.push(durable().id("a")).await.unwrap_err().kind(), ErrorKind::NotDurable);
+    let error = queue.push(durable().id("a")).await.unwrap_err();
+    assert_eq!((error.kind(), error.job_id()), (ErrorKind::Duplicate, Some("a")), "{error}");
+    assert_eq!(queue.push(durable().id("a").on_duplicate(OnDuplicate::Keep)).await.unwrap().id(), "a");
 }
 
 #[tokio::test]
