@@ -21,7 +21,7 @@ use super::stream::Observed;
 use super::tls::Tls;
 use super::trouble::Trouble;
 use super::{classify, stream, wrong_kind};
-use crate::script::{Call, has_stored_nothing, permission_check};
+use crate::script::{Call, is_refusal, permission_check};
 use crate::value::error::{Error, ErrorKind};
 
 /// A digest that no script has: asked for only to hear whether this user may run EVALSHA.
@@ -312,7 +312,8 @@ impl Link {
                     self.check_aof(patience).await?;
                 }
                 let (value, confirmed) = self.script(call, (again, false), Some(&wait), asking, patience).await?;
-                if !has_stored_nothing(&value) {
+                // What was not executed has nothing to confirm.
+                if !is_refusal(&value) {
                     self.check_confirmed(durability, confirmed)?;
                 }
                 Ok(value)

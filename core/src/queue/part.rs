@@ -18,7 +18,7 @@ use crate::script::{
     self, Call, Clock, Command, Declared, Extent, Item, KeepTrying, Key, Levels, QueueKeys, Reply, Request, Shape,
     Upgrade, Variant, Wanted, found_type, key_type, wake,
 };
-use crate::value::durability::Durability;
+use crate::value::durability::{Doubt, Durability};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
 
@@ -74,6 +74,8 @@ struct Made<'a> {
     operation: &'static str,
     /// If it is to be executed once.
     number: Option<&'a CallNumber<'a>>,
+    /// If it has its answer also where that is not confirmed.
+    doubt: Option<&'a Doubt>,
 }
 
 impl Part {
@@ -179,7 +181,7 @@ impl Part {
                 let numbering = number.as_ref().map(CallNumber::numbering);
                 request.call(variant, self.name(), keys, self.levels(), numbering.as_ref())
             };
-            let made = Made { operation: request.operation, number: number.as_ref() };
+            let made = Made { operation: request.operation, number: number.as_ref(), doubt: request.doubt };
             let reply = self.answer(&made, request.durability, request.keep_trying, &call).await;
             if let (Some(number), Ok(reply)) = (&number, &reply)
                 && !script::is_refusal(reply)
@@ -199,7 +201,7 @@ impl Part {
         keep_trying: KeepTrying<'_>,
         call: &(dyn Fn(Extent) -> Call<'c> + Sync),
     ) -> Result<Reply, Error> {
-        let (mut is_again, mut extent) = (false, Extent::Usual);
+        let (mut is_again, mut extent, mut durability) = (false, Extent::Usual, durability);
         let mut backoff = Backoff::default();
         loop {
             let mut call = call(extent);
@@ -212,7 +214,19 @@ impl Part {
                     Box::pin(backoff.rest()).await;
                     continue;
                 }
-                reply => reply?,
+                Err(error) if error.kind() == ErrorKind::NotDurable && made.doubt.is_some() => {
+                    if let Some(doubt) = made.doubt {
+                        doubt.set(error);
+                    }
+                    // It was executed, and the server knows its answer.
+                    (durability, is_again) = (Durability::None, true);
+                    continue;
+                }
+                Err(error) => {
+                    let doubt = made.doubt.and_then(Doubt::take);
+                    return Err(doubt.map_or(error, |doubt| *doubt));
+                }
+                Ok(reply) => reply,
             };
             match script::wanted(&reply) {
                 // Levels only ever grow, and the script for a queue with limits serves one without too: this ends after some turns.

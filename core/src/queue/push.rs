@@ -8,7 +8,7 @@ use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{
     ByteStrings, Declared, Digits, Full, IfDuplicate, IfFull, JobKeys, Levels, Now, Push, PushReply, PushUnique, Stored,
 };
-use crate::value::durability::Durability;
+use crate::value::durability::{Doubt, Durability};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::Millis;
 
@@ -197,7 +197,7 @@ impl Part {
         let mut outcomes = Vec::with_capacity(jobs.len());
         for run in runs(jobs) {
             if let Err(error) = self.push_run(run, if_full, &mut outcomes).await {
-                outcomes.extend(run.iter().map(|job| Err(of_its_job(&error, job))));
+                outcomes.extend(run.iter().map(|_| Err(error.clone())));
             }
         }
         outcomes
@@ -218,8 +218,13 @@ impl Part {
         if alike {
             let push = Push { level: Digits(first.level.into()), due: first.due };
             let items = run.iter().map(|job| (job.id.as_bytes(), &*job.record));
-            match self.run(push.with(items).durably(durability)).await? {
-                Stored::All => outcomes.extend(run.iter().map(|job| Ok(Pushed::Created { id: job.id.clone() }))),
+            let doubt = Doubt::default();
+            match self.run(push.with(items).durably_or(durability, &doubt)).await? {
+                Stored::All => {
+                    let doubt = doubt.take();
+                    let created = |job: &Prepared| Pushed::Created { id: job.id.clone() };
+                    outcomes.extend(run.iter().map(|job| confirmed(created(job), doubt.as_deref())));
+                }
                 Stored::None(full) if if_full == IfFull::Fill && full.room > 0 => {
                     // On the heap: rare, and this future is moved about on every push.
                     Box::pin(self.push_first(run, full, outcomes)).await;
@@ -235,7 +240,7 @@ impl Part {
     async fn push_first(&self, run: &[Prepared], full: Full, outcomes: &mut Vec<Outcome>) {
         let (first, others) = run.split_at(full.room.min(run.len()));
         if let Err(error) = self.push_unique(first, IfFull::Fill, outcomes).await {
-            outcomes.extend(first.iter().map(|job| Err(of_its_job(&error, job))));
+            outcomes.extend(first.iter().map(|_| Err(error.clone())));
         }
         outcomes.extend(others.iter().map(|_| Err(self.during("push")(full.error()))));
     }
@@ -257,15 +262,20 @@ impl Part {
                 ids.push(job.id.as_bytes());
             }
         }
+        let doubt = Doubt::default();
         let push = PushUnique { if_duplicate, if_full, result_count: JobKeys(ids) }
             .with(items)
             .during("push")
-            .durably(durability);
+            .durably_or(durability, &doubt);
         let reply = self.run(push).await?;
+        let doubt = doubt.take();
         if !reply.awaited.is_empty() {
             Box::pin(self.wake_waiters("push", &reply.awaited)).await;
         }
-        let pushed = |(reply, job)| Pushed::from_reply(reply, job).map_err(self.during("push"));
+        let pushed = |(reply, job)| {
+            let pushed = Pushed::from_reply(reply, job).map_err(self.during("push"))?;
+            confirmed(pushed, doubt.as_deref())
+        };
         outcomes.extend(reply.jobs.into_iter().zip(run).map(pushed));
         Ok(())
     }
@@ -278,12 +288,12 @@ fn is_stored(outcome: &Outcome) -> bool {
     }
 }
 
-/// The error of a call, for one of its jobs. A job that is stored, but not durably, is named by its id, unless it has a key and no id of its
-/// own: another job may have that key.
-fn of_its_job(error: &Error, job: &Prepared) -> Error {
-    let error = error.clone();
-    let has_its_id = job.has_own_id || !job.unique;
-    if error.kind() == ErrorKind::NotDurable && has_its_id { error.of_job(&job.id) } else { error }
+/// The outcome of a job of a call that may not have been confirmed: what it has stored is in, and has that error.
+fn confirmed(pushed: Pushed, doubt: Option<&Error>) -> Outcome {
+    match (doubt, &pushed) {
+        (Some(doubt), Pushed::Created { id } | Pushed::Replaced { id, .. }) => Err(doubt.clone().of_job(id)),
+        _ => Ok(pushed),
+    }
 }
 
 impl PushSummary {

@@ -102,15 +102,6 @@ pub(crate) fn is_refusal(reply: &Value) -> bool {
         || starts.iter().any(|start| text.starts_with(start))
 }
 
-/// Has a push stored nothing, because it was not executed, nothing fits, or other jobs have all its ids and keys? Then there is nothing to
-/// confirm.
-pub(crate) fn has_stored_nothing(reply: &Value) -> bool {
-    let Value::BulkString(text) = reply else { return false };
-    let others = [&b"full "[..], b"duplicate ", b"kept "];
-    let is_left_out = |line: &[u8]| others.iter().any(|other| line.starts_with(other));
-    is_refusal(reply) || text.starts_with(b"queue_full ") || text.split(|byte| *byte == b'\n').all(is_left_out)
-}
-
 /// `superseded` and `format <n>`, as errors.
 pub(crate) fn refuse(text: &str) -> Result<(), Error> {
     if text == "superseded" {

@@ -6,7 +6,7 @@ use super::declare::{Declared, Extent, Kind, Variant};
 use super::keys::{Levels, QueueKeys};
 use super::reply::{FromReply, unexpected};
 use crate::process::host;
-use crate::value::durability::Durability;
+use crate::value::durability::{Doubt, Durability};
 use crate::value::error::Error;
 
 /// What a script takes any number of, behind its arguments.
@@ -63,6 +63,8 @@ pub(crate) struct Request<'a, D, I> {
     items: I,
     pub(crate) operation: &'static str,
     pub(crate) durability: Durability,
+    /// Takes the error of a call that was not confirmed, which then has its answer.
+    pub(crate) doubt: Option<&'a Doubt>,
     pub(crate) keep_trying: KeepTrying<'a>,
     language: &'static str,
 }
@@ -74,6 +76,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             items,
             operation: D::VERB,
             durability: Durability::None,
+            doubt: None,
             keep_trying: &|_| false,
             language: "rust",
         }
@@ -87,6 +90,11 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
     /// As safely as that.
     pub(crate) fn durably(self, durability: Durability) -> Self {
         Self { durability, ..self }
+    }
+
+    /// The same; where that is not confirmed, the call has its answer all the same, and `doubt` the error.
+    pub(crate) fn durably_or(self, durability: Durability, doubt: &'a Doubt) -> Self {
+        Self { durability, doubt: Some(doubt), ..self }
     }
 
     /// Makes the call again under its number, behind a pause, after the errors of which this says so.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use crate::value::error::Error;
 
@@ -61,6 +62,20 @@ impl fmt::Display for Durability {
             Self::Replicas { count } => write!(f, "wait:{count}"),
             Self::Fsync => f.write_str("fsync"),
         }
+    }
+}
+
+/// Why what a call has stored is not known to be as safe as it was to be; empty where it is, or where nobody asked.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt(Mutex<Option<Box<Error>>>);
+
+impl Doubt {
+    pub(crate) fn set(&self, error: Error) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(error));
+    }
+
+    pub(crate) fn take(&self) -> Option<Box<Error>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
