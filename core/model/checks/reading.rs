@@ -112,7 +112,10 @@ pub(crate) fn package(bytes: &[u8], seen: &mut Seen) -> Option<Envelope> {
             let Some(Members(members)) = members else { panic!("read what serde_json refuses") };
             let data = members.iter().rev().find(|(name, _)| name == "data").map(|(_, value)| value.get());
             assert_eq!(Some(trimmed(&envelope.data)), data);
-            let unknown = members.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str()));
+            // From version 2 on.
+            let version = members.iter().rev().find(|(name, _)| name == "v").map(|(_, value)| value.get());
+            let is_known = |name: &str| KNOWN.contains(&name) || name == "expires" && version == Some("2");
+            let unknown = members.iter().filter(|(name, _)| !is_known(name));
             let unknown: Vec<_> = unknown.map(|(name, value)| (name.as_str(), value.get())).collect();
             let kept = envelope.unknown.iter().map(|field| (field.name.as_str(), trimmed(&field.value)));
             assert_eq!(kept.collect::<Vec<_>>(), unknown);
