@@ -329,7 +329,7 @@ def test_jobs_are_settled_while_the_list_of_queues_cannot_be_read(
     orders.push(1)
     assert [queue.name for queue in client.queues().queues] == ["orders"]
     [job] = api.reserve(lease=60)
-    key = f"{prefix}{{queues}}:queues"
+    key = f"{prefix}{{queues}}:queues_used"
     server.cli("RENAME", key, f"{key}:aside")
     server.cli("SET", key, "somebody's")
     assert api.refused("GET", "queues/none") == (500, "corrupt")

@@ -150,6 +150,26 @@ fn a_reserve_reads_large_records_only_so_far_to_drop_them() {
 }
 
 #[test]
+fn a_reserve_drops_only_so_many_that_limits_of_names_held_back() {
+    let mut stage = Stage::new();
+    let limits = [1, 2, 3, 4, 5].map(|number| format!("{number};1;;n{number}")).join("\n");
+    stage.command("HSET", Key::Meta, &["limits", &limits]);
+    for number in 1..=5 {
+        let record = format!(r#"5;5;0;2;n{number}{{"data":1,"v":2,"expires":1790000000}}"#);
+        for index in 0..99 {
+            let id = format!("{number}-{index}");
+            let turn = (f64::from(number * 10 + 5) + 0.5).mul_add(4_398_046_511_104.0, f64::from(index));
+            stage.command("HSET", Key::Jobs, &[&id, &record]);
+            stage.command("ZADD", Key::Parked, &[&format!("{turn:.0}"), &id]);
+        }
+    }
+    let reply = stage.reserve(1, 1 << 20);
+    let dropped = reply.dropped.map_or(0, |dropped| dropped.count);
+    assert!((110..=210).contains(&dropped), "{dropped}");
+    assert_eq!(reply.status, ReserveStatus::Unfinished);
+}
+
+#[test]
 fn what_nobody_will_run_keeps_nothing_out() {
     let mut stage = Stage::waiting(EXPIRED);
     assert!(matches!(stage.keep("b"), PushReply::Replaced(id) if id == "a"));

@@ -55,8 +55,8 @@ pub(crate) use call::{ByteStrings, Call};
 pub(crate) use call::{Flags, Script};
 pub(crate) use command::{
     Command, Reply, cluster_info, cluster_slots, failed_page, found_type, info, key_type, last_of, memory_usage,
-    owners, ping, ready_page, said_of_queue, scan, server_info, server_setting, server_time, set_clock, setting, time,
-    tries, use_of_queue, used_memory, wake, with_times,
+    owners, ping, ready_page, said_of_queue, said_of_queues, scan, server_info, server_setting, server_time, set_clock,
+    setting, time, tries, use_of_queue, used_memory, uses_of_queues, wake, with_times,
 };
 pub(crate) use crc16::crc16;
 pub(crate) use declare::{Clock, Declared, Extent, Shape, Variant};
@@ -64,7 +64,7 @@ pub(crate) use foreign::permission_check;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 #[cfg(any(test, fuzzing))]
 pub(crate) use reply::FromReply;
-pub(crate) use reply::{Wanted, is_refusal, unexpected, wanted};
+pub(crate) use reply::{Wanted, is_refusal, two_numbers, unexpected, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};
 
 // Of the declarations, all that they do not keep for themselves: the scripts, what they take and what they reply.

@@ -1,29 +1,31 @@
 //! Lists queues, counts their jobs, pauses and deletes them; and knows how many partitions a queue has.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use duly::{Client, Error, ErrorKind, MAX_QUEUES, Millis, Queue, QueueInfo};
 use serde_json::json;
-use tokio::sync::Mutex;
 
 use super::Call;
 use super::reply::{Refusal, Reply};
-use crate::target::{all, open};
+use crate::target::open;
 
-/// How old the list of queues may be by which a queue is opened.
+/// How old may be what the list of queues says of a queue that is opened.
 const FRESH: Duration = Duration::from_secs(2);
+/// So many names are kept at the most.
+const MOST_NAMES: usize = 10_000;
 
-/// The list of queues of late. A queue that is not on it has no partitions, if it was read since the request began.
+/// What the list of queues said of late of those that are on it. Of others nothing is kept: they may come at any time.
 #[derive(Default)]
-pub(super) struct Listed(Mutex<Last>);
+pub(super) struct Listed(Mutex<HashMap<String, Known>>);
 
-/// What the list said when it was read last.
-#[derive(Default)]
-struct Last {
-    /// Names, and how many partitions they have.
-    queues: Vec<(String, u16)>,
-    /// When the last read began; or when it ended, and why it has failed.
-    read: Option<(Instant, Result<(), Error>)>,
+#[derive(Clone)]
+struct Known {
+    /// One number, or two if two queues have this name.
+    partitions: Vec<u16>,
+    /// When it was asked for.
+    asked: Instant,
 }
 
 impl Listed {
@@ -65,54 +67,45 @@ impl Listed {
         }
     }
 
-    /// Errors: those of the list, if no list that could be read has the queue.
-    async fn of_name(&self, client: &Client, name: &str, partitions: Option<u16>) -> Result<Vec<u16>, Error> {
+    /// Errors: those of the list, if it could not be read and did not have the queue before.
+    async fn of_name(&self, client: &Client, name: &str, given: Option<u16>) -> Result<Vec<u16>, Error> {
+        let known = self.names().get(name).filter(|known| known.has(given)).cloned();
+        if let Some(known) = known.as_ref().filter(|known| known.asked.elapsed() < FRESH) {
+            return Ok(known.partitions.clone());
+        }
         let asked = Instant::now();
-        let mut last = self.0.lock().await;
-        if !last.serves(name, partitions, asked) {
-            last.read_anew(client).await;
+        let (partitions, asked) = match (client.partitions_of(name).await, known) {
+            (Ok(partitions), _) => (partitions, asked),
+            // Nor is a server that is away asked for each request.
+            (Err(_), Some(known)) => (known.partitions, Instant::now()),
+            (Err(error), None) => return Err(not_begun(error)),
+        };
+        let mut names = self.names();
+        if partitions.is_empty() {
+            names.remove(name);
+        } else {
+            if names.len() >= MOST_NAMES {
+                names.clear();
+            }
+            names.insert(name.to_owned(), Known { partitions: partitions.clone(), asked });
         }
-        match &last.read {
-            Some((_, Err(error))) if !last.has(name, partitions) => Err(error.clone()),
-            _ => Ok(last.of_name(name)),
-        }
+        Ok(partitions)
     }
 
-    /// What is known is over.
-    async fn forget(&self) {
-        *self.0.lock().await = Last::default();
+    /// What is known of it is over.
+    fn forget(&self, name: &str) {
+        self.names().remove(name);
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Last {
-    fn of_name(&self, name: &str) -> Vec<u16> {
-        self.queues.iter().filter(|(known, _)| known == name).map(|(_, partitions)| *partitions).collect()
-    }
-
-    fn has(&self, name: &str, partitions: Option<u16>) -> bool {
-        self.of_name(name).into_iter().any(|known| partitions.is_none_or(|given| given == known))
-    }
-
-    /// Is it recent enough for a request that was made then? What is not on it may have come since.
-    fn serves(&self, name: &str, partitions: Option<u16>, asked: Instant) -> bool {
-        let Some((at, read)) = &self.read else { return false };
-        let is_since = match read {
-            Ok(()) => *at >= asked,
-            // Whoever waited for it has the same error, and does not ask a server that is away once more.
-            Err(_) => *at > asked,
-        };
-        is_since || (*at + FRESH > asked && self.has(name, partitions))
-    }
-
-    async fn read_anew(&mut self, client: &Client) {
-        let began = Instant::now();
-        self.read = Some(match all(client).await {
-            Ok(queues) => {
-                self.queues = queues.into_iter().map(|queue| (queue.name, queue.partitions)).collect();
-                (began, Ok(()))
-            }
-            Err(error) => (Instant::now(), Err(not_begun(error))),
-        });
+impl Known {
+    /// Has one of them so many, if a number is given?
+    fn has(&self, given: Option<u16>) -> bool {
+        given.is_none_or(|given| self.partitions.contains(&given))
     }
 }
 
@@ -174,30 +167,7 @@ impl Call<'_> {
         self.query.only(&["partitions", "jobs"])?;
         let jobs = self.query.whole("jobs")?.unwrap_or(0);
         self.queue().await?.delete(jobs).await?;
-        self.api.listed.forget().await;
+        self.api.listed.forget(&self.queue);
         Reply::ok(&json!({ "jobs": jobs }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_serves_for_what_is_on_it_and_for_who_asked_before_it_was_read() {
-        let long_before = Instant::now();
-        let (before, asked, after) = (long_before + FRESH / 2, long_before + FRESH, long_before + FRESH * 2);
-        let of = |at, read| Last { queues: vec![("clicks".to_owned(), 4)], read: Some((at, read)) };
-        let serves = |last: &Last| {
-            [("clicks", None), ("clicks", Some(4)), ("clicks", Some(0)), ("new", None)]
-                .map(|(name, partitions)| last.serves(name, partitions, asked))
-        };
-        let away = || Err(Error::new(ErrorKind::Unreachable, "away"));
-        assert_eq!(serves(&Last::default()), [false; 4]);
-        for read in [Ok(()), away()] {
-            assert_eq!(serves(&of(before, read.clone())), [true, true, false, false], "{read:?}");
-            assert_eq!(serves(&of(long_before, read.clone())), [false; 4], "{read:?}");
-            assert_eq!(serves(&of(after, read)), [true; 4]);
-        }
     }
 }

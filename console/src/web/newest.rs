@@ -5,8 +5,6 @@ use futures_util::future::try_join_all;
 
 /// So many of a queue with partitions are merged at the most: to show one of them, all that failed after it are read.
 const MOST_MERGED: usize = 1000;
-/// How many jobs of a partition are read at once, or more if many are asked for.
-const FEW: usize = 5;
 
 /// How many of so many failed jobs can be shown.
 pub(crate) fn reach(partitions: u16, count: u64) -> u64 {
@@ -33,7 +31,8 @@ async fn merged(parts: Vec<Queue>, offset: usize, most: usize) -> Result<Vec<Job
     if wanted <= offset {
         return Ok(Vec::new());
     }
-    let at_once = wanted.div_ceil(parts.len()).max(FEW);
+    // No more than are shown if all parts have as many: the records of others are read in vain.
+    let at_once = wanted.div_ceil(parts.len());
     let mut tails = try_join_all(parts.into_iter().map(|part| Tail::of(part, at_once))).await?;
     let mut jobs = Vec::new();
     for index in 0..wanted {

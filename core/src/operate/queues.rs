@@ -6,9 +6,10 @@ use serde::Serialize;
 use crate::queue::{Client, Part, Queue, listed_name, unlisted_name};
 use crate::script::{
     Contents, ContentsReply, Declared, Delete, DeleteReply, ListQueues, ListReply, ListedQueue, Unregister,
-    said_of_queue, use_of_queue,
+    said_of_queue, said_of_queues, two_numbers, unexpected, use_of_queue, uses_of_queues,
 };
 use crate::value::error::{Error, ErrorKind};
+use crate::value::name;
 use crate::value::time::Millis;
 
 /// The most queues of one page.
@@ -69,6 +70,31 @@ impl Client {
         used.extend_from_slice(rest);
         used.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(QueuePage { queues: used.iter().map(info).collect(), cursor })
+    }
+
+    /// How many partitions the listed queues of this name have, 0 for the one that has none: none, one number, or two.
+    ///
+    /// Errors: `InvalidArgument`.
+    #[doc(hidden)] // for the API
+    pub async fn partitions_of(&self, name: &str) -> Result<Vec<u16>, Error> {
+        name::check_queue(name).map_err(|error| error.during("queues"))?;
+        Part::listed(self).await;
+        let list = Part::list_of_queues(self.clone());
+        let partitioned = format!("{name}/");
+        let uses = uses_of_queues(&list.shared.keys, [name, &partitioned]);
+        let said = said_of_queues(list.command("queues", uses).await.map_err(Error::of_all_queues)?);
+        let said = said.ok_or_else(|| unexpected("what the list says of a queue").during("queues"))?;
+        let info_of = |(listed, used): (&str, Option<String>)| {
+            let (last_used, partitions) = two_numbers(&used?).ok()?;
+            Some(info(&ListedQueue {
+                name: listed.to_owned(),
+                used: String::new(),
+                last_used: Millis::new(last_used),
+                partitions,
+            }))
+        };
+        let listed = [name, &*partitioned].into_iter().zip(said).filter_map(info_of);
+        Ok(listed.map(|info| info.partitions).collect())
     }
 
     /// Takes a queue off the list if there is nothing in it. Is it still there? Yes, where nobody can say: the others are listed.

@@ -288,10 +288,12 @@ fn is_stored(outcome: &Outcome) -> bool {
     }
 }
 
-/// The outcome of a job of a call that may not have been confirmed: what it has stored is in, and has that error.
+/// The outcome of a job of a call that may not have been confirmed: what is in has that error, also if it was there before.
 fn confirmed(pushed: Pushed, doubt: Option<&Error>) -> Outcome {
     match (doubt, &pushed) {
-        (Some(doubt), Pushed::Created { id } | Pushed::Replaced { id, .. }) => Err(doubt.clone().of_job(id)),
+        (Some(doubt), Pushed::Created { id } | Pushed::Replaced { id, .. } | Pushed::Kept { id }) => {
+            Err(doubt.clone().of_job(id))
+        }
         _ => Ok(pushed),
     }
 }

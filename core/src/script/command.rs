@@ -48,6 +48,19 @@ pub(crate) fn use_of_queue(keys: &QueueKeys, listed: &str) -> Command {
     command
 }
 
+/// The same of the queue of this name without partitions, and of the one with partitions; see `said_of_queues`.
+pub(crate) fn uses_of_queues(keys: &QueueKeys, listed: [&str; 2]) -> Command {
+    let mut command = cmd("HMGET");
+    command.arg(keys.spell(Key::QueuesUsed)).arg(&listed);
+    command
+}
+
+/// The answer: nothing for one that is not listed.
+pub(crate) fn said_of_queues(reply: Reply) -> Option<[Option<String>; 2]> {
+    let Reply::Array(said) = reply else { return None };
+    <[Reply; 2]>::try_from(said).ok().map(|said| said.map(|said| lossy(said).ok()))
+}
+
 /// The answer.
 pub(crate) fn said_of_queue(reply: Reply) -> String {
     lossy(reply).unwrap_or_else(|_| "0 0".to_owned())

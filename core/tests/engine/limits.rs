@@ -485,7 +485,9 @@ async fn what_is_stored_but_not_durable_is_named_and_counted() {
     assert_eq!(stored.job.envelope.key.as_deref(), Some("k"), "{keyed}");
     let error = queue.push_batch(vec![durable().id("a"), durable(), durable().id("b")]).await.unwrap_err();
     assert!(error.to_string().contains("2 of the 3 jobs of this batch are stored"), "{error}");
-    assert_eq!(queue.push(durable().id("a").on_duplicate(OnDuplicate::Keep)).await.unwrap().id(), "a");
+    // Whoever keeps a job relies on it as well.
+    let error = queue.push(durable().id("a").on_duplicate(OnDuplicate::Keep)).await.unwrap_err();
+    assert_eq!((error.kind(), error.job_id()), (ErrorKind::NotDurable, Some("a")), "{error}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 -- Which jobs of a chunk have expired before a run of them began: they are no jobs of this call, and start nothing that a limit counts. By
 -- the server's clock and by the caller's, whichever is behind: a server that takes over with a clock that is ahead drops no live job.
--- Needs: `entries`, `records`, `length`, `now`, `called_at`, `some_came_back`, `unused_bytes`, `expired`, `key_of`. Gives: `expired`, the record of each, by its place
--- in the chunk; `key_of`, the keys that these hold; `unused_bytes`; and takes theirs out of the records.
+-- Needs: `entries`, `records`, `length`, `now`, `called_at`, `some_came_back`, `dropped_bytes`, `expired`, `key_of`. Gives: `expired`, the record of each, by its place
+-- in the chunk; `key_of`, the keys that these hold; `dropped_bytes`; and takes theirs out of the records.
 --- include: job/expiry, job/routing
 expired, key_of = {}, {}
 for k = 1, length do
@@ -15,7 +15,7 @@ for k = 1, length do
     -- without `and redis.call('HGET', keys, key) == id`: an expired job frees a key that another one holds
     if key and redis.call('HGET', keys, key) == id then key_of[k] = key end
     -- without: one reserve reads any number of large records only to drop them
-    unused_bytes = unused_bytes + #record
+    dropped_bytes = dropped_bytes + #record
     expired[k], records[k] = record, false
   end
 end

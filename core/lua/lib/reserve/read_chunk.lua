@@ -1,8 +1,8 @@
 -- Reads a chunk of a list, or of what a limit of a name held back, and moves nothing: how much of it fits into the reply.
--- Needs: `list`, `level`, `asked`, `may_be_stale`, `some_large`, `held`, `limited`, `granted`, `now`, `some_came_back`, `bytes`, `unused_bytes`,
+-- Needs: `list`, `level`, `asked`, `may_be_stale`, `some_large`, `held`, `limited`, `granted`, `now`, `some_came_back`, `bytes`, `parked_bytes`, `dropped_bytes`,
 -- `looked_at`, `left_behind`, and a loop that it leaves where there is nothing. Gives: `entries` and their `records`, of which the
 -- first `fit` fit and `gone` are of jobs that are gone; `length`; `more`: others are behind them; `is_stale`, `limit_of`,
--- `is_full`, and what `reserve/find_expired` gives; `left_behind`; and `bytes`, `unused_bytes` and `looked_at` with those of the chunk.
+-- `is_full`, and what `reserve/find_expired` gives; `left_behind`; and `bytes`, `parked_bytes` and `looked_at` with those of the chunk.
 
 -- One more than asked for shows whether jobs are left behind.
 --- if limited

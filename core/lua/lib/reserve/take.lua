@@ -12,7 +12,7 @@ local left_behind = false
 local lease_pairs, ends, granted_texts = {}, {}, {}
 --- if limited
 local place_pairs = {}
-local dropped, first_dropped, awaited = 0, nil, {}
+local dropped, dropped_bytes, first_dropped, awaited = 0, 0, nil, {}
 --- end
 
 -- with `if want > 0 then`: a paused queue hands out jobs
@@ -27,7 +27,7 @@ if want > 0 and not paused then
       -- with `local held`: what a limit of a name held back never runs
       local held = held_names and held_names[next_held]
       next_held = next_held + 1
-      local unused_bytes = 0
+      local parked_bytes = 0
       local may_be_stale = some_stale and not held
       --- else
       local may_be_stale = some_stale
@@ -77,9 +77,14 @@ if want > 0 and not paused then
           --- include: reserve/hand_over
         end
         --- if limited
-        -- without `or unused_bytes > max_bytes`: one reserve reads any number of large records only to put them aside or to drop them
+        -- without `or parked_bytes > max_bytes`: one reserve reads any number of large records only to put them aside
         -- without `looked_at >= 10 * want + 100 or`: one reserve walks through any number of cancelled entries
-        if more and (granted == want and not held or looked_at >= 10 * want + 100 or unused_bytes > max_bytes) then
+        if more and (granted == want and not held or looked_at >= 10 * want + 100 or parked_bytes > max_bytes) then
+          left_behind = true
+        end
+        -- Over all levels and names, each of which may have many.
+        -- without 3 lines: one reserve drops any number of expired jobs that limits of names held back
+        if dropped >= 10 * want + 100 or dropped_bytes > max_bytes then
           left_behind = true
         end
         --- else
