@@ -6,13 +6,14 @@ import dis
 import importlib._bootstrap
 import multiprocessing.queues
 import queue
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from duly._places import BEFORE_A_LOCK, BEHIND_A_LOCK, MAY_RETURN, Places
+from duly._places import A_WAIT, BEFORE_A_LOCK, BEHIND_A_LOCK, IN_A_LOCK, MAY_RETURN, Places
 
 
 def calls(function: Callable[..., Any], name: str) -> set[int]:
@@ -38,6 +39,17 @@ def test_what_a_line_does_with_locks_is_read_from_its_bytecode() -> None:
     assert not any(place & BEHIND_A_LOCK for place in calls(wait, "waiter"))
     assert all(place & BEHIND_A_LOCK for place in calls(wait, "_release_save") | calls(wait, "_acquire_restore"))
     assert not any(place & BEHIND_A_LOCK for place in calls(queue.Queue.get, "_qsize"))
+
+
+def test_what_a_lock_of_the_library_guards_is_read_from_its_bytecode() -> None:
+    assert all(place & IN_A_LOCK for place in calls(queue.Queue.put, "_put") | calls(queue.Queue.put, "notify"))
+    assert all(place & IN_A_LOCK for place in calls(threading.Event.set, "notify_all"))
+    # What is made there is no lock: the wait for a process may be long.
+    assert not any(place & IN_A_LOCK for place in calls(subprocess.run, "communicate"))
+    # A wake-up that is given is no wait.
+    assert all(place & A_WAIT for place in calls(threading.Condition.wait, "acquire"))
+    notify = calls(threading.Condition.notify, "release")
+    assert all(place & BEHIND_A_LOCK and not place & A_WAIT for place in notify)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="the exception comes where the thread was looked at")

@@ -391,6 +391,18 @@ HELD = {
         "release",
         "log.critical('row')",
     ),
+    "an exit stack": (
+        "lock = threading.Lock()",
+        "acquire",
+        "release",
+        "with contextlib.ExitStack() as stack: stack.enter_context(lock)",
+    ),
+    "what comes through a queue of processes": (
+        "box = multiprocessing.Queue(); lock = types.SimpleNamespace(wait=int, put=lambda: box.put(1))",
+        "wait",
+        "put",
+        "box.get()",
+    ),
 }
 """What has a lock, how another thread takes and frees it, and what the handler waits for it in."""
 
@@ -399,7 +411,7 @@ HELD = {
 def test_who_waits_for_a_lock_of_pythons_library_frees_it_before_it_is_interrupted(program: Start, what: str) -> None:
     lock, take, free, use = HELD[what]
     code = f"""
-        import linecache, logging, multiprocessing, os, queue, sys, threading, time, traceback
+        import contextlib, linecache, logging, multiprocessing, os, queue, sys, threading, time, traceback, types
         log = logging.getLogger("shop")
         log.propagate = False
         was_logged, ended, has_lock = threading.Event(), [], threading.Event()
@@ -575,6 +587,280 @@ def test_a_thread_that_is_started_slowly_is_no_reason_to_wait_for_ever(program: 
     if sys.version_info >= (3, 13):
         code = code.replace("_start_new_thread", "_start_joinable_thread")
     assert program(code).ends_well() == "started interrupted\n"
+
+
+IN_C_CODE = {
+    "a semaphore": ("taken = threading.Semaphore(1)", "with taken: near.recv(1)"),
+    "a condition": ("taken = threading.Condition(threading.Lock())", "with taken: near.recv(1)"),
+    "a log": ("taken = output.lock", "log.critical('row')"),
+    "a contextmanager": ("taken = threading.Lock()", "with takes_it(): near.recv(1)"),
+    "an exit stack": (
+        "taken = threading.Lock()",
+        "with contextlib.ExitStack() as stack: stack.enter_context(taken); near.recv(1)",
+    ),
+    "a class of one's own": ("taken = threading.Lock()", "with Takes(): near.recv(1)"),
+}
+"""What is held while a handler waits in C code, and how it waits there."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a socket that is closed does not raise")
+@pytest.mark.parametrize("what", IN_C_CODE)
+def test_an_error_of_c_code_that_comes_before_the_interruption_leaves_nothing_held(program: Start, what: str) -> None:
+    taken, use = IN_C_CODE[what]
+    code = f"""
+        import contextlib, logging, os, socket, threading, time
+        was_logged = threading.Event()
+
+        class Hears(logging.Handler):
+            def emit(self, record):
+                if "ran longer" in record.getMessage():
+                    was_logged.set()
+
+        logging.getLogger("duly").addHandler(Hears())
+        logging.getLogger("duly").propagate = False
+        near, far = socket.socketpair()
+        near.send(b"so that the end of the other one raises")
+
+        class Sends(logging.Handler):
+            def emit(self, record):
+                near.recv(1)
+
+        output, log = Sends(), logging.getLogger("shop")
+        log.addHandler(output)
+        log.propagate = False
+        {taken}
+
+        @contextlib.contextmanager
+        def takes_it():
+            with taken:
+                yield
+
+        class Takes:
+            def __enter__(self):
+                taken.acquire()
+
+            def __exit__(self, *_raised):
+                taken.release()
+
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        @worker.on("row")
+        def row(job):
+            {use}
+
+        @worker.on("last")
+        def last(job):
+            worker.stop()
+
+        def raise_there():
+            was_logged.wait()
+            time.sleep(0.5)  # the exception is on its way
+            far.close()
+
+        threading.Thread(target=raise_there).start()
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.2, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        probe = threading.Thread(target=taken.acquire, daemon=True)
+        probe.start()
+        probe.join(5)
+        print("held" if probe.is_alive() else "free", flush=True)
+        os._exit(0)
+    """
+    assert program(code).ends_well() == "free\n"
+
+
+def test_no_object_of_a_handler_ends_in_the_thread_that_interrupts_it(program: Start) -> None:
+    """Its destructor would let other threads go on in the middle of a look, and hold up other interruptions."""
+    code = """
+        import logging, threading, time
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        ended_in = set()
+
+        class Waits(threading.Event):
+            def __del__(self):
+                ended_in.add(threading.current_thread().name)
+
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        @worker.on("row")
+        def row(job):
+            while True:
+                Waits().wait(0.005)
+                time.sleep(0.001)
+
+        @worker.on("last")
+        def last(job):
+            worker.stop()
+
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        for number in range(20):
+            jobs.push(number, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        print(*ended_in)
+    """
+    assert program(code).ends_well() == "duly-worker-0\n"
+
+
+def test_a_thread_that_goes_on_during_a_look_is_looked_at_again(program: Start) -> None:
+    """Here an audit hook of the program lets it go on: from its own code to where it waits for a lock."""
+    code = """
+        import contextlib, logging, sys, threading, time, traceback
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        lock, goes_on, ended, looks = threading.Lock(), threading.Event(), [], iter(range(1))
+
+        def hold_up(event, given):
+            if event == "object.__getattr__" and given[1] == "f_code":
+                if threading.current_thread().name == "duly-worker-watch" and next(looks, None) is not None:
+                    goes_on.set()
+                    time.sleep(0.3)  # it waits for the lock now
+
+        def free():
+            goes_on.wait()
+            time.sleep(0.6)
+            lock.release()
+
+        lock.acquire()
+        threading.Thread(target=free).start()
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        @worker.on("row")
+        def row(job):
+            try:
+                while not goes_on.is_set():
+                    pass
+                with contextlib.ExitStack() as stack:
+                    stack.enter_context(lock)
+                    while True:
+                        time.sleep(0.001)
+            except duly.JobInterrupted as error:
+                ended.append(traceback.extract_tb(error.__traceback__)[-1].filename)
+                raise
+
+        worker.on("last", lambda job: worker.stop())
+        sys.addaudithook(hold_up)
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        print(ended, lock.locked())
+    """
+    assert program(code).ends_well() == "['<string>'] False\n"
+
+
+def test_what_was_seen_of_a_handler_is_let_go_when_it_ends(client: duly.Client, queue: duly.Queue) -> None:
+    has_looked = threading.Event()
+    ended: list[bool] = []
+
+    class Big:
+        def __del__(self) -> None:
+            ended.append(True)
+
+    class Slow:
+        def __del__(self) -> None:
+            self.kept = Big()
+            has_looked.wait(20)
+            time.sleep(0.2)  # it is looked at, and not interrupted here
+
+    worker = duly.Worker(client, ["q"])
+    worker.on(None, lambda _job: Slow() and None)
+    queue.push(1, timeout=0.1, max_retries=0)
+    with running(worker):
+        until(lambda: queue.counts().failed == 1, "its time is not over")
+        has_looked.set()
+        until(lambda: ended == [True], "the frame of the handler is kept")
+
+
+def test_a_file_that_is_named_as_if_it_were_of_threads_is_interrupted(program: Start) -> None:
+    code = """
+        import logging, time
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+        of_file = {}
+        text = "def start(job):\\n    while True:\\n        sleep(0.001)"
+        exec(compile(text, "/srv/shop/multithreading.py", "exec"), {"sleep": time.sleep}, of_file)
+        worker.on("row", of_file["start"])
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        report = worker.run()
+        print(report.acked, report.failed)
+    """
+    assert program(code).ends_well() == "1 1\n"
+
+
+def test_a_look_that_raises_ends_no_worker(program: Start) -> None:
+    code = """
+        import logging, threading
+        from duly import _places
+        said = []
+        logging.getLogger("duly.worker").addFilter(lambda record: said.append(record.getMessage()))
+
+        def cannot_be_read(code):
+            raise IndexError("a line that is not there")
+
+        _places._read = cannot_be_read
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        @worker.on("row")
+        def row(job):
+            while True:
+                threading.Event().wait(0.3)
+
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        report = worker.run()
+        print(report.acked, report.failed, sum("IndexError" in text for text in said))
+    """
+    assert program(code).ends_well() == "1 1 1\n"
+
+
+def test_a_callback_of_an_event_loop_of_the_handler_swallows_no_interruption(program: Start) -> None:
+    code = """
+        import asyncio, logging, threading, time
+        was_logged = threading.Event()
+
+        class Hears(logging.Handler):
+            def emit(self, record):
+                if "ran longer" in record.getMessage():
+                    was_logged.set()
+
+        logging.getLogger("duly").addHandler(Hears())
+        logging.getLogger("duly").propagate = False
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        def callback():
+            until = None
+            while until is None or time.monotonic() < until:
+                if until is None and was_logged.is_set():
+                    until = time.monotonic() + 0.3
+                time.sleep(0.001)
+
+        async def main():
+            asyncio.get_running_loop().call_soon(callback)
+            while True:
+                await asyncio.sleep(0.5)
+
+        @worker.on("row")
+        def row(job):
+            try:
+                asyncio.run(main())
+            except duly.JobInterrupted:
+                print("interrupted")
+                raise
+
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.2, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+    """
+    assert program(code).ends_well() == "interrupted\n"
 
 
 @pytest.mark.parametrize("of_pool", [False, True], ids=["thread", "pool"])

@@ -2437,11 +2437,11 @@ class Executor:
     def leave(self) -> bool:
         """Allow no more interruptions, as the handler has ended; False if the run was interrupted."""
 
-    def interrupt(self, run: int, exception: type[BaseException], places: Places) -> bool | None:
+    def interrupt(self, run: int, exception: type[BaseException], places: Places | None) -> bool | None:
         """Raise the exception in the thread of this run; False if there is no such thread.
 
-        None, and nothing is raised, while the thread is where a lock could stay held: ask again soon. `places` is what
-        is known of Python's code, a `duly._places.Places`.
+        None, and nothing is raised, while the thread is where it could do harm: ask again soon. `places` is what is
+        known of Python's code, a `duly._places.Places`; None raises it wherever the thread is.
         """
 
 @final

@@ -17,17 +17,30 @@ BEFORE_A_LOCK = 2
 """What is called next may free a lock: the end of a `with`, or one of `_VERBS`. Asked from Python 3.13 on."""
 MAY_RETURN = 4
 """Before it calls anything it may return; then this is to be asked of its caller."""
+IN_A_LOCK = 8
+"""In a `with` whose object is not made there, as a lock is not: what it guards may be half changed."""
+A_WAIT = 16
+"""The wait of a condition, during which it does not have its lock."""
+MAY_RAISE = 32
+"""The thread may be in C code that raises. This one and the next: until Python 3.10."""
+HAS_AN_END = 64
+"""In a `with` or a `finally`, of which nothing runs if an exception from outside comes behind an error of C code."""
 
 _VERBS = {
     *("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock"),
     *("_release_save", "_acquire_restore", "__enter__", "__exit__"),
 }
 _WAITS = {"waiter", "_wait_semaphore"}
-"""Locks of which nothing but a wait is made, within a `try` that sees to the rest: those of conditions."""
+"""Locks that are taken only to wait, within a `try` that sees to the rest: those of conditions."""
+_NEVER_RAISE = {"sleep", *_WAITS}
+"""C code in which a thread that is not the main one waits, and which raises nothing."""
 _QUICK = {"append", "isinstance", "len", "type"}
 """Behind these, called as they are most often, Python does not look for exceptions from outside."""
 _RAISES = ("WITH_EXCEPT_START", "RAISE_VARARGS", "RERAISE")
 _FIRST_TO_COME_LATE = (3, 13)
+_FIRST_TO_END_FIRST = (3, 11)
+"""From here on a `with` and a `finally` begin to end before Python looks for exceptions from outside."""
+_CANNOT_RAISE = ("LOAD_FAST", "LOAD_CONST", "STORE_FAST", "POP_", "JUMP_", "ROT_", "DUP_", "NOP")
 _MOST_CODES = 1000
 
 
@@ -37,9 +50,20 @@ class Places(dict["CodeType", bytes]):
     def __init__(self) -> None:
         """Begin with nothing."""
         super().__init__()
-        folder = os.path.dirname(threading.Thread.start.__code__.co_filename)  # noqa: PTH120 - as the code says it
-        self.library = (os.path.join(folder, ""), "<frozen ")  # noqa: PTH118
+        # As the code says it, of a method that nobody replaces to trace threads.
+        self.threading = threading.Thread._bootstrap.__code__.co_filename  # type: ignore[attr-defined]
+        """The file of Python's threads."""
+        folder = os.path.join(os.path.dirname(self.threading), "")  # noqa: PTH118, PTH120
+        self.events = os.path.join(folder, "asyncio", "events.py")  # noqa: PTH118
+        """The file of the callbacks of event loops."""
+        self.library = (folder, "<frozen ")
         """How the files of Python's library begin, besides which there are those of packages."""
+        self.own = os.path.join(os.path.dirname(__file__), "")  # noqa: PTH118, PTH120
+        """How our files begin, from which handlers are called."""
+
+    def is_of_library(self, file: str) -> bool:
+        """Tell whether this is a file of Python's library."""
+        return file.startswith(self.library) and "site-packages" not in file and "dist-packages" not in file
 
     def __missing__(self, code: CodeType) -> bytes:
         """Read it."""
@@ -55,13 +79,20 @@ def _read(code: CodeType) -> bytes:
     names = _names_of_lines(code, instructions)
     # That of a thread that ends, until Python 3.12, sees to it.
     sees_to_it = code.co_name == "_wait_for_tstate_lock"
-    in_lock_lines = [bool(of_line & _VERBS) and not of_line & _WAITS and not sees_to_it for of_line in names]
+    waits = [bool(of_line & _WAITS) and "acquire" in of_line for of_line in names]
+    in_lock_lines = [
+        bool(of_line & _VERBS) and not is_wait and not sees_to_it for of_line, is_wait in zip(names, waits, strict=True)
+    ]
     is_quick = [bool(of_line & _QUICK) for of_line in names]
+    in_locks, have_an_end = _blocks(code, instructions, index_at)
     places = bytearray()
     ends = [*(one.offset for one in instructions[1:]), len(code.co_code)]
     for index, one in enumerate(instructions):
         # Python 3.10 looks for exceptions also where it goes to what catches one, such as the end of a `with`.
         place = BEHIND_A_LOCK if in_lock_lines[index] or one.opname in _RAISES else 0
+        place |= IN_A_LOCK * (index in in_locks) | A_WAIT * waits[index] | HAS_AN_END * (index in have_an_end)
+        if sys.version_info < _FIRST_TO_END_FIRST:
+            place |= MAY_RAISE * (not one.opname.startswith(_CANNOT_RAISE) and not names[index] & _NEVER_RAISE)
         if sys.version_info >= _FIRST_TO_COME_LATE:
             place |= _next(instructions, index_at, in_lock_lines, is_quick, index)
         places += bytes([place]) * ((ends[index] - one.offset) // 2)  # with its caches
@@ -81,6 +112,55 @@ def _names_of_lines(code: CodeType, instructions: list[dis.Instruction]) -> list
         if one.opname.startswith("LOAD_") and isinstance(one.argval, str):
             of_line.add(one.argval)
     return of_instructions
+
+
+def _blocks(code: CodeType, instructions: list[dis.Instruction], index_at: dict[int, int]) -> tuple[set[int], set[int]]:
+    """Give what is in a `with` of a lock, and until Python 3.10 what is in any `with` or `finally`."""
+    in_locks: set[int] = set()
+    have_an_end: set[int] = set()
+    if sys.version_info < _FIRST_TO_END_FIRST:
+        for index, one in enumerate(instructions):
+            if one.opname not in ("SETUP_WITH", "SETUP_FINALLY"):
+                continue
+            handler = index_at[one.argval]
+            block = range(index, handler)  # with the wait for its lock
+            if one.opname == "SETUP_WITH" and not _is_made_there(instructions, index + 1):
+                in_locks.update(block)
+            if instructions[handler].opname != "DUP_TOP":  # which an `except` with a class begins with
+                have_an_end.update(block)
+        return in_locks, have_an_end
+    entries = getattr(dis.Bytecode(code), "exception_entries", ())
+    handlers: dict[int, int] = {}
+    begins: dict[int, int] = {}
+    for entry in entries:
+        begins[entry.target] = min(entry.start, begins.get(entry.target, entry.start))
+        handlers.update((one.offset, entry.target) for one in instructions if entry.start <= one.offset < entry.end)
+    locks = {
+        handler
+        for handler, begin in begins.items()
+        if instructions[index_at[handler] + 1].opname == "WITH_EXCEPT_START"
+        and not _is_made_there(instructions, index_at[begin])
+    }
+    in_locks.update(index_at[begins[handler]] - 1 for handler in locks)  # the wait for it
+    for index, one in enumerate(instructions):
+        handler_at = handlers.get(one.offset)
+        seen: set[int] = set()
+        while handler_at is not None and handler_at not in seen:
+            if handler_at in locks:
+                in_locks.add(index)
+                break
+            seen.add(handler_at)
+            handler_at = handlers.get(handler_at)
+    return in_locks, have_an_end
+
+
+def _is_made_there(instructions: list[dis.Instruction], index: int) -> bool:
+    """Tell whether the object of the `with` whose block begins here is what a call has given."""
+    index -= 1
+    if instructions[index].opname not in ("BEFORE_WITH", "SETUP_WITH"):  # Python 3.14 has several in their place
+        while index > 0 and instructions[index].opname != "COPY":
+            index -= 1
+    return index > 0 and instructions[index - 1].opname.startswith("CALL")
 
 
 def _next(

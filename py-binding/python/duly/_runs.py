@@ -16,6 +16,7 @@ from functools import partial
 from operator import length_hint
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from duly._cut_short import make_up_for
 from duly._failures import brief, describe, where, where_written
 from duly._misuse import UnrunError, refuse_unrun
 from duly.errors import LeaseLostError
@@ -329,6 +330,8 @@ class Runs:
         """
         job: Job = run.job
         executor.leave()
+        if run.raised is not None:
+            make_up_for(run.raised)
         endings = run.endings
         if endings is None:
             endings = run.endings = []

@@ -534,7 +534,12 @@ class _Watch:
         _log_event(level, "%s", event, event.text)
 
     def _interrupt(self, executor: Executor, run: int) -> None:
-        is_raised = executor.interrupt(run, JobInterrupted, self._places)
+        try:
+            is_raised = executor.interrupt(run, JobInterrupted, self._places)
+        except Exception as error:  # noqa: BLE001 - of code that cannot be read; other runs must end as well
+            what = "where a handler is cannot be seen, so it is interrupted there: %s"
+            log_safely(logging.ERROR, what, brief(error))
+            is_raised = executor.interrupt(run, JobInterrupted, None)
         if is_raised is None:
             before = self._put_off.get(executor.number)
             if before is None or before[0] != run:

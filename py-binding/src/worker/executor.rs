@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use super::Queues;
-use super::interruption::Looks;
+use super::interruption::{Found, Looks, Uncollected};
 use super::run::InRun;
 use crate::convert;
 use crate::error::OrRaise as _;
@@ -36,8 +36,6 @@ pub(crate) struct Executor {
     pid: u32,
     /// Never held while Python code runs.
     current: Mutex<Current>,
-    /// What was seen of the thread of this run, which is to be interrupted. As above.
-    looks: Mutex<Option<(u64, Looks)>>,
 }
 
 /// The run that has not ended.
@@ -48,6 +46,16 @@ struct Current {
     thread: Option<c_ulong>,
     /// An exception is on its way to that thread, or was raised there.
     interrupting: bool,
+    /// What was seen of that thread, if its run is to be interrupted. Never dropped while this is locked: that may be
+    /// Python code.
+    looks: Option<Looks>,
+}
+
+/// What became of one try to interrupt a run.
+enum Tried {
+    /// False if there is no such thread.
+    Raised(bool),
+    Not(Found),
 }
 
 /// What became of a job: ack, retry, failed or release, and after how long it runs again.
@@ -171,44 +179,66 @@ impl Executor {
 
     /// Raise the exception in the thread of this run; False if there is no such thread.
     ///
-    /// None, and nothing is raised, while the thread is where a lock could stay held: ask again soon. `places` is what
-    /// is known of Python's code, a `duly._places.Places`.
+    /// None, and nothing is raised, while the thread is where it could do harm: ask again soon. `places` is what is
+    /// known of Python's code, a `duly._places.Places`; None raises it wherever the thread is.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
-    fn interrupt(&self, run: u64, exception: Bound<'_, PyType>, places: Bound<'_, PyDict>) -> PyResult<Option<bool>> {
+    fn interrupt(
+        &self,
+        run: u64,
+        exception: Bound<'_, PyType>,
+        places: Option<Bound<'_, PyDict>>,
+    ) -> PyResult<Option<bool>> {
         if !exception.is_subclass_of::<PyBaseException>()? {
             return Ok(Some(false));
         }
-        let py = exception.py();
-        let thread = self.lock().thread_of(py, run);
-        let Some(thread) = thread else { return Ok(Some(false)) };
-        let looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let mut looks = looks.filter(|(of, _)| *of == run).map_or_else(Looks::begin, |(_, looks)| looks);
-        if !looks.may_interrupt(py, thread, &places)? {
-            *self.looks.lock().unwrap_or_else(PoisonError::into_inner) = Some((run, looks));
-            return Ok(None);
-        }
-        // No Python code has run since the look, so the thread stays where it is until it has the exception.
-        let is_raised = {
-            let mut current = self.lock();
-            current.thread_of(py, run) == Some(thread) && {
-                current.interrupting = true;
-                raise_in(thread, exception.as_ptr())
+        loop {
+            match (self.try_to_interrupt(run, &exception, places.as_ref())?, &places) {
+                (Tried::Raised(is_raised), _) => return Ok(Some(is_raised)),
+                (Tried::Not(Found::Unread(code)), Some(places)) => {
+                    places.as_any().get_item(code)?; // reads it
+                }
+                _ => return Ok(None),
             }
-        };
-        drop(looks); // it may end objects of the handler, which may be Python code
-        Ok(Some(is_raised))
+        }
     }
 }
 
 impl Executor {
     pub(super) fn new(executor: blocking::Executor, queues: Queues) -> Self {
-        Self {
-            to_engine: Arc::new(executor),
-            queues,
-            pid: process::id(),
-            current: Mutex::default(),
-            looks: Mutex::default(),
-        }
+        Self { to_engine: Arc::new(executor), queues, pid: process::id(), current: Mutex::default() }
+    }
+
+    fn try_to_interrupt(
+        &self,
+        run: u64,
+        exception: &Bound<'_, PyType>,
+        places: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Tried> {
+        let py = exception.py();
+        let (thread, looks) = {
+            let mut current = self.lock();
+            let Some(thread) = current.thread_of(py, run) else { return Ok(Tried::Raised(false)) };
+            (thread, current.looks.take())
+        };
+        let mut looks = looks.map_or_else(|| Looks::begin(run), |looks| looks.of(py, run));
+        let uncollected = Uncollected::begin(py);
+        let found = places.map_or(Ok(Found::MayCome), |places| looks.look(py, thread, places));
+        let is_raised = {
+            let mut current = self.lock();
+            // The run may have ended if the program's own code ran in the look: then the next one drops them.
+            current.looks = Some(looks);
+            // No Python code has run since the end of the look, so the thread stays where it is until it has the
+            // exception, or is in C code.
+            matches!(found, Ok(Found::MayCome)) && current.thread_of(py, run) == Some(thread) && {
+                current.interrupting = true;
+                raise_in(thread, exception.as_ptr())
+            }
+        };
+        drop(uncollected);
+        Ok(match found? {
+            Found::MayCome => Tried::Raised(is_raised),
+            found => Tried::Not(found),
+        })
     }
 
     fn kept(&self, py: Python<'_>, result: &Bound<'_, PyAny>, then: impl FnOnce(&InRun)) -> PyResult<()> {
@@ -241,7 +271,10 @@ impl Executor {
         let index = self.queues.iter().position(|(queue, _)| queue == name).unwrap_or_default();
         let queue = self.queues[index].1.clone_ref(py).into_any();
         let job = Job::of(py, Inner::InRun(InRun::new(run, Arc::clone(&self.to_engine))), queue)?;
-        *self.lock() = Current { job: Some(job.clone_ref(py)), thread, interrupting: false };
+        {
+            let mut current = self.lock();
+            (current.job, current.thread, current.interrupting) = (Some(job.clone_ref(py)), thread, false);
+        }
         // Who interrupts it from here on finds it; who did before has marked it.
         if self.lock().was_interrupted(py) {
             let _ = self.finish(py, false, || Ended::failed(BROKE_OFF));
@@ -252,14 +285,16 @@ impl Executor {
 
     /// Ends the run, if there is one. Behind this nothing of it interrupts the thread.
     fn finish(&self, py: Python<'_>, heard: bool, otherwise: impl FnOnce() -> Ended) -> Result<Option<Next>, Error> {
-        let job = {
+        let (job, looks) = {
             let mut current = self.lock();
             current.leave();
-            current.job.take()
+            (current.job.take(), current.looks.take())
         };
         let Some(job) = job else { return Ok(None) };
         let Some(run) = in_run(job.bind(py)) else { return Ok(None) };
-        run.end(heard, otherwise)
+        let next = run.end(heard, otherwise);
+        drop(looks); // the frames of the run, in its own thread
+        next
     }
 }
 

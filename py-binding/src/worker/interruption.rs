@@ -2,25 +2,35 @@
 //!
 //! An exception from outside comes between any two steps of Python code, also in Python's own library: behind the call that takes a lock
 //! and before the `try` that frees it, the lock stays held, for the whole process if it is that of the imports or of a log. So the thread
-//! is looked at first, and no Python code runs between the look and the exception. It may come
+//! is looked at first, and the exception comes only where that is known to do no harm; else it is put off, and the thread is looked at again
+//! soon. It may come
 //!
 //! - in code that is not of Python's library: at once;
 //! - in the library once [`SOON`] has passed since the first look, since most of its functions end sooner. Never in a function that takes
-//!   or frees a lock, nor behind its call, however long that waits: see `duly._places`, which reads the bytecode for it. Never in a callback
-//!   from which Python drops what is raised;
+//!   or frees a lock, nor behind its call, however long that waits: see `duly._places`, which reads the bytecode for it. Never in the `with`
+//!   of a lock of the library, except in the wait of a condition: what the lock guards would be half changed;
+//! - not where Python drops what is raised: in a destructor, a callback of a weak reference or one of an event loop;
 //! - not while a thread is started that does not run yet: before Python 3.12 the new one has the number of this one until the system has
 //!   begun it, and would get the exception in its place. Only behind [`LATEST`] no more than [`UNTIL_IT_RUNS`] is waited.
 //!
 //! From Python 3.13 on the exception may come one check later than the thread stands: it reads what is asked of it before it gives the GIL
 //! away. Then also what the code calls next must not free a lock, unless the thread stands still, which it does in C code: behind that it
 //! reads again.
+//!
+//! If C code raises while the exception is on its way, that comes where this is handled: from Python 3.11 on at the start of the next
+//! function, such as an `__exit__`, which `duly._cut_short` then calls; until 3.10 before the `with` or the `finally`, so there it waits until
+//! [`LATEST`] while the thread may be in C code within one, of which nobody can tell whether it is.
+//!
+//! A look is worth nothing once other threads have gone on. So no Python code may run in it, of which a destructor is the most likely: no
+//! frame is let go whose last reference this is, Python's collector rests, and at the end the thread is looked at once more.
 
 use std::ffi::c_ulong;
 use std::time::{Duration, Instant};
 
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString};
 
 /// The exception waits for code that is not of the library for so long.
 const SOON: Duration = Duration::from_millis(50);
@@ -31,10 +41,12 @@ const LATEST: Duration = Duration::from_secs(1);
 /// With the GIL, so that nothing else of Python goes on: far longer than the system takes to begin a thread.
 const UNTIL_IT_RUNS: Duration = Duration::from_millis(10);
 /// How many frames are looked through.
-const DEEPEST: usize = 12;
+const DEEPEST: usize = 50;
+/// How many frames that have ended are kept for one run; then it is not known any more whether the thread stands still.
+const MOST_KEPT: usize = 1000;
 
-/// What of the library takes or frees a lock for its caller, or has its exceptions dropped.
-const NEVER: [&str; 11] = [
+/// What of the library takes or frees a lock for its caller, wakes those that wait, or has its exceptions dropped.
+const NEVER: [&str; 21] = [
     "acquire",
     "release",
     "__enter__",
@@ -43,89 +55,225 @@ const NEVER: [&str; 11] = [
     "_releaseLock",
     "_release_save",
     "_acquire_restore",
+    "notify",
+    "notify_all",
     "cb",
     "remove",
     "_remove",
+    // Of `contextlib.ExitStack`, between the `__enter__` of what it is given and the note that it is to be left.
+    "enter_context",
+    "enter_async_context",
+    "_push_cm_exit",
+    "_push_async_cm_exit",
+    "_create_exit_wrapper",
+    "_push_exit_callback",
+    "_exit_wrapper",
+    "pop_all",
 ];
 
 // What `duly._places` says of an instruction.
 const BEHIND_A_LOCK: u8 = 1;
 const BEFORE_A_LOCK: u8 = 2;
 const MAY_RETURN: u8 = 4;
+const IN_A_LOCK: u8 = 8;
+const A_WAIT: u8 = 16;
+const MAY_RAISE: u8 = 32;
+const HAS_AN_END: u8 = 64;
 
-/// What was seen of a thread that is to be interrupted.
+/// A coroutine, of either kind, by the flags of its code.
+const IS_COROUTINE: u32 = 0x80 | 0x100;
+
+/// What was seen of a thread that is to be interrupted, in one run. To be dropped by that thread, as it has the last references to objects
+/// of the handler.
 pub(super) struct Looks {
+    run: u64,
     since: Instant,
     at: Option<At>,
+    /// Frames that nobody else has any more: with them end objects of the handler, which may be Python code.
+    ended: Vec<Py<PyAny>>,
 }
 
-/// The frame is kept, so that no other one has its address.
 struct At {
-    frame: Py<PyAny>,
+    address: usize,
+    /// Kept from the second look on, so that no other one has its address.
+    frame: Option<Py<PyAny>>,
     instruction: i64,
     since: Instant,
     looks: u32,
 }
 
+pub(super) enum Found {
+    /// The exception may come, as long as no Python code runs.
+    MayCome,
+    /// This is to be asked again soon.
+    NotNow,
+    /// This code is to be read before, which runs Python code.
+    Unread(Py<PyAny>),
+}
+
 impl Looks {
-    pub(super) fn begin() -> Self {
-        Self { since: Instant::now(), at: None }
+    pub(super) fn begin(run: u64) -> Self {
+        Self { run, since: Instant::now(), at: None, ended: Vec::new() }
     }
 
-    /// May the exception come now? If not, this is to be asked again soon.
-    pub(super) fn may_interrupt(
-        &mut self,
-        py: Python<'_>,
-        thread: c_ulong,
-        places: &Bound<'_, PyDict>,
-    ) -> PyResult<bool> {
-        let frames = py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_current_frames"))?;
-        let Ok(frame) = frames.get_item(thread) else { return Ok(true) };
-        let stands = self.stands(&frame)?;
-        match within(&frame)? {
-            Within::Finalizer => return Ok(false),
-            Within::Start if self.since.elapsed() < LATEST => return Ok(false),
+    /// These looks if they are of this run, else new ones, which keep the frames of the others.
+    pub(super) fn of(mut self, py: Python<'_>, run: u64) -> Self {
+        if self.run == run {
+            return self;
+        }
+        if let Some(frame) = self.at.take().and_then(|at| at.frame) {
+            self.let_go(frame.into_bound(py));
+        }
+        Self { ended: self.ended, ..Self::begin(run) }
+    }
+
+    pub(super) fn look(&mut self, py: Python<'_>, thread: c_ulong, places: &Bound<'_, PyDict>) -> PyResult<Found> {
+        let Some(frame) = frame_of(py, thread)? else { return Ok(Found::MayCome) };
+        let found = self.judge(&frame, places).and_then(|found| {
+            // An audit hook of the program is Python code.
+            let is_there_yet = frame_of(py, thread)?.is_some_and(|now| now.is(&frame));
+            let instruction = instruction_of(&frame)?;
+            let is_same = is_there_yet && self.at.as_ref().is_some_and(|at| at.instruction == instruction);
+            Ok(if is_same || !matches!(found, Found::MayCome) { found } else { Found::NotNow })
+        });
+        self.let_go(frame);
+        found
+    }
+
+    fn judge(&mut self, frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<Found> {
+        let py = frame.py();
+        let stands = self.stands(frame)?;
+        match within(frame, places)? {
+            Within::Dropped => return Ok(Found::NotNow),
+            Within::Start if self.since.elapsed() < LATEST => return Ok(Found::NotNow),
             Within::Start if py.version_info() < (3, 12) => std::thread::sleep(UNTIL_IT_RUNS),
             Within::Start | Within::Nothing => {}
         }
-        let is_of_library = is_of_library(&frame, places)?;
-        if is_of_library {
-            let name = frame.getattr(intern!(py, "f_code"))?.getattr(intern!(py, "co_name"))?;
-            let name = name.cast_into::<PyString>()?;
-            if self.since.elapsed() < SOON || NEVER.contains(&&*name.to_cow()?) {
-                return Ok(false);
-            }
-            if place_of(&frame, places)?.is_none_or(|place| place & BEHIND_A_LOCK != 0) {
-                return Ok(false);
-            }
-        }
+        let is_of_library = is_of_library(frame, places)?;
         let is_last = !is_of_library && self.since.elapsed() >= LATEST;
-        if py.version_info() < (3, 13) || stands || is_last {
-            return Ok(true);
+        if is_of_library && (self.since.elapsed() < SOON || NEVER.contains(&&*name_of(frame)?.to_cow()?)) {
+            return Ok(Found::NotNow);
         }
-        Ok(!may_free_a_lock_next(frame, places)?)
+        let comes_at_once = py.version_info() < (3, 13) || stands || is_last;
+        let does_harm = (|| {
+            Ok::<_, Unknown>(
+                (is_of_library && is_in_a_lock(frame, places)?)
+                    || (py.version_info() < (3, 11)
+                        && self.since.elapsed() < LATEST
+                        && may_skip_an_end(frame, places)?)
+                    || (!comes_at_once && may_free_a_lock_next(frame, places)?),
+            )
+        })();
+        match does_harm {
+            Ok(true) => Ok(Found::NotNow),
+            Ok(false) => Ok(Found::MayCome),
+            Err(Unknown::Unread(code)) => Ok(Found::Unread(code)),
+            Err(Unknown::Raised(error)) => Err(error),
+        }
     }
 
     fn stands(&mut self, frame: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let instruction = frame.getattr(intern!(frame.py(), "f_lasti"))?.extract()?;
-        match &mut self.at {
-            Some(at) if at.frame.is(frame) && at.instruction == instruction => {
-                at.looks += 1;
-                Ok(at.looks >= STANDS && at.since.elapsed() >= SOON)
+        let (address, instruction) = (frame.as_ptr() as usize, instruction_of(frame)?);
+        let now = Instant::now();
+        let mut at = match self.at.take() {
+            Some(at) if at.address == address && at.instruction == instruction => at,
+            before => {
+                if let Some(before) = before.and_then(|before| before.frame) {
+                    self.let_go(before.into_bound(frame.py()));
+                }
+                self.at = Some(At { address, frame: None, instruction, since: now, looks: 1 });
+                return Ok(false);
             }
-            at => {
-                *at = Some(At { frame: frame.clone().unbind(), instruction, since: Instant::now(), looks: 1 });
-                Ok(false)
-            }
+        };
+        if at.frame.is_none() && self.ended.len() < MOST_KEPT {
+            at = At { frame: Some(frame.clone().unbind()), since: now, looks: 0, ..at };
+        }
+        at.looks += 1;
+        let stands = at.frame.is_some() && at.looks >= STANDS && at.since.elapsed() >= SOON;
+        self.at = Some(at);
+        Ok(stands)
+    }
+
+    /// Drops this reference, unless it is the last one.
+    fn let_go(&mut self, frame: Bound<'_, PyAny>) {
+        // SAFETY: the GIL is held; it reads a number of an object that is there.
+        if unsafe { ffi::Py_REFCNT(frame.as_ptr()) } == 1 {
+            self.ended.push(frame.unbind());
         }
     }
 }
 
+/// Python's collector does not run meanwhile: until Python 3.11 it may wherever an object is made.
+pub(super) struct Uncollected {
+    was_enabled: bool,
+}
+
+impl Uncollected {
+    pub(super) fn begin(_py: Python<'_>) -> Self {
+        // SAFETY: the GIL is held; it changes a number.
+        Self { was_enabled: unsafe { ffi::PyGC_Disable() } != 0 }
+    }
+}
+
+impl Drop for Uncollected {
+    fn drop(&mut self) {
+        if self.was_enabled {
+            // SAFETY: as above; it is dropped by the method that began it.
+            unsafe { ffi::PyGC_Enable() };
+        }
+    }
+}
+
+/// Why nothing can be said of an instruction.
+enum Unknown {
+    /// This code was not read before.
+    Unread(Py<PyAny>),
+    Raised(PyErr),
+}
+
+impl<E: Into<PyErr>> From<E> for Unknown {
+    fn from(error: E) -> Self {
+        Self::Raised(error.into())
+    }
+}
+
+/// The innermost frame of this thread. Those of the other threads are let go before anything else runs.
+fn frame_of(py: Python<'_>, thread: c_ulong) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let frames = py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_current_frames"))?;
+    frames.cast_into::<PyDict>()?.get_item(thread)
+}
+
+fn instruction_of(frame: &Bound<'_, PyAny>) -> PyResult<i64> {
+    frame.getattr(intern!(frame.py(), "f_lasti"))?.extract()
+}
+
+fn code_of<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    frame.getattr(intern!(frame.py(), "f_code"))
+}
+
+fn name_of<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+    Ok(code_of(frame)?.getattr(intern!(frame.py(), "co_name"))?.cast_into()?)
+}
+
+fn file_of<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    code_of(frame)?.getattr(intern!(frame.py(), "co_filename"))
+}
+
+fn caller_of<'py>(frame: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let caller = frame.getattr(intern!(frame.py(), "f_back"))?;
+    Ok((!caller.is_none()).then_some(caller))
+}
+
+/// This frame, and those from which it was called, no more than [`DEEPEST`].
+fn each_from<'py>(frame: &Bound<'py, PyAny>) -> impl Iterator<Item = PyResult<Bound<'py, PyAny>>> {
+    let begin = Some(Ok(frame.clone()));
+    std::iter::successors(begin, |before| caller_of(before.as_ref().ok()?).transpose()).take(DEEPEST)
+}
+
 fn is_of_library(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<bool> {
     let py = frame.py();
-    let library = places.getattr(intern!(py, "library"))?.cast_into::<PyTuple>()?;
-    let file = frame.getattr(intern!(py, "f_code"))?.getattr(intern!(py, "co_filename"))?;
-    if !file.call_method1(intern!(py, "startswith"), (library,))?.extract::<bool>()? {
+    let file = file_of(frame)?;
+    if !starts_with(&file, places, intern!(py, "library"))? {
         return Ok(false);
     }
     let file = file.cast_into::<PyString>()?;
@@ -133,70 +281,108 @@ fn is_of_library(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResu
     Ok(!file.contains("site-packages") && !file.contains("dist-packages"))
 }
 
+/// Does this file begin as `places` says of this kind?
+fn starts_with(file: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, kind: &Bound<'_, PyString>) -> PyResult<bool> {
+    file.call_method1(intern!(file.py(), "startswith"), (places.getattr(kind)?,))?.extract()
+}
+
 /// What is among the calls that a thread is in.
 enum Within {
     /// The start of another thread, which does not run yet.
     Start,
-    /// Its exceptions are dropped.
-    Finalizer,
+    /// What is raised there is dropped.
+    Dropped,
     Nothing,
 }
 
-fn within(frame: &Bound<'_, PyAny>) -> PyResult<Within> {
+fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<Within> {
     let py = frame.py();
-    let mut frame = frame.clone();
-    for _ in 0..DEEPEST {
-        let code = frame.getattr(intern!(py, "f_code"))?;
-        let name = code.getattr(intern!(py, "co_name"))?.cast_into::<PyString>()?;
-        match &*name.to_cow()? {
-            "__del__" => return Ok(Within::Finalizer),
-            "start" => {
-                let file = code.getattr(intern!(py, "co_filename"))?;
-                if file.call_method1(intern!(py, "endswith"), ("threading.py",))?.extract()? {
-                    let started = frame.getattr(intern!(py, "f_locals"))?.get_item(intern!(py, "self"))?;
-                    // It has said so itself.
-                    let runs = !started.getattr(intern!(py, "_ident"))?.is_none();
-                    return Ok(if runs { Within::Nothing } else { Within::Start });
-                }
+    let mut called: Option<Bound<'_, PyAny>> = None;
+    for frame in each_from(frame) {
+        let frame = frame?;
+        match &*name_of(&frame)?.to_cow()? {
+            "__del__" => return Ok(Within::Dropped),
+            "start" if file_of(&frame)?.eq(places.getattr(intern!(py, "threading"))?)? => {
+                let started = frame.getattr(intern!(py, "f_locals"))?.get_item(intern!(py, "self"))?;
+                // It has said so itself.
+                let runs = !started.getattr(intern!(py, "_ident"))?.is_none();
+                return Ok(if runs { Within::Nothing } else { Within::Start });
             }
+            // What comes in a coroutine ends its task.
+            "_run" if file_of(&frame)?.eq(places.getattr(intern!(py, "events"))?)? => match &called {
+                Some(called) if !is_coroutine(called)? => return Ok(Within::Dropped),
+                _ => {}
+            },
             _ => {}
         }
-        frame = frame.getattr(intern!(py, "f_back"))?;
-        if frame.is_none() {
-            break;
-        }
+        called = Some(frame);
     }
     Ok(Within::Nothing)
 }
 
-/// Can the next that this frame calls, or behind its end one of its callers, be what frees a lock? True while it is not known.
-fn may_free_a_lock_next(mut frame: Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<bool> {
-    for _ in 0..DEEPEST {
-        let Some(place) = place_of(&frame, places)? else { return Ok(true) };
+fn is_coroutine(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let flags: u32 = code_of(frame)?.getattr(intern!(frame.py(), "co_flags"))?.extract()?;
+    Ok(flags & IS_COROUTINE != 0)
+}
+
+/// Is the thread behind the call that takes or frees a lock, or in what a lock of the library guards?
+fn is_in_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+    let place = place_of(frame, places)?;
+    if place & BEHIND_A_LOCK != 0 {
+        return Ok(true);
+    }
+    if place & A_WAIT != 0 {
+        return Ok(false);
+    }
+    for frame in each_from(frame) {
+        let frame = frame?;
+        if !is_of_library(&frame, places)? {
+            break;
+        }
+        if place_of(&frame, places)? & IN_A_LOCK != 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// May the thread be in C code that raises, so that the exception comes before the end of a `with` or a `finally`?
+fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+    if place_of(frame, places)? & MAY_RAISE == 0 {
+        return Ok(false);
+    }
+    for frame in each_from(frame) {
+        let frame = frame?;
+        if starts_with(&file_of(&frame)?, places, intern!(frame.py(), "own"))? {
+            break; // what calls handlers
+        }
+        if place_of(&frame, places)? & HAS_AN_END != 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Can the next that this frame calls, or behind its end one of its callers, be what frees a lock?
+fn may_free_a_lock_next(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+    for frame in each_from(frame) {
+        let place = place_of(&frame?, places)?;
         if place & BEFORE_A_LOCK != 0 {
             return Ok(true);
         }
         if place & MAY_RETURN == 0 {
             break;
         }
-        frame = frame.getattr(intern!(frame.py(), "f_back"))?;
-        if frame.is_none() {
-            break;
-        }
     }
     Ok(false)
 }
 
-/// What is known of the instruction at which this frame is. Nothing if its code was not read before: it is now, but the thread went on.
-fn place_of(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<Option<u8>> {
-    let py = frame.py();
-    let code = frame.getattr(intern!(py, "f_code"))?;
-    let instruction: i64 = frame.getattr(intern!(py, "f_lasti"))?.extract()?;
-    let Some(of_code) = places.get_item(&code)? else {
-        places.as_any().get_item(code)?;
-        return Ok(None);
-    };
+/// What is known of the instruction at which this frame is.
+fn place_of(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<u8, Unknown> {
+    let code = code_of(frame)?;
+    let instruction = instruction_of(frame)?;
+    let Some(of_code) = places.get_item(&code)? else { return Err(Unknown::Unread(code.unbind())) };
     let of_code = of_code.cast_into::<PyBytes>()?;
     let index = usize::try_from(instruction / 2).ok();
-    Ok(Some(index.and_then(|index| of_code.as_bytes().get(index).copied()).unwrap_or_default()))
+    Ok(index.and_then(|index| of_code.as_bytes().get(index).copied()).unwrap_or_default())
 }
