@@ -34,6 +34,7 @@ def test_what_a_line_does_with_locks_is_read_from_its_bytecode() -> None:
     get_module_lock = vars(importlib._bootstrap)["_get_module_lock"]
     assert all(place & BEHIND_A_LOCK for place in calls(get_module_lock, "acquire_lock"))
     assert all(place & BEHIND_A_LOCK for place in calls(multiprocessing.queues.Queue.get, "acquire"))
+    assert all(place & BEHIND_A_LOCK for place in calls(multiprocessing.queues.Queue.get, "_recv_bytes"))
     # The wait of a condition sees to its lock, but not while it frees it or takes it again.
     wait = threading.Condition.wait
     assert not any(place & BEHIND_A_LOCK for place in calls(wait, "waiter"))

@@ -403,6 +403,15 @@ HELD = {
         "put",
         "box.get()",
     ),
+    "half of what comes through a queue of processes": (
+        "box = multiprocessing.Queue(); file = box._writer.fileno(); item = pickle.dumps(1); "
+        "lock = types.SimpleNamespace("
+        "begin=lambda: (box._sem.acquire(), os.write(file, len(item).to_bytes(4, 'big'))), "
+        "end=lambda: os.write(file, item))",
+        "begin",
+        "end",
+        "box.get(timeout=60)",
+    ),
 }
 """What has a lock, how another thread takes and frees it, and what the handler waits for it in."""
 
@@ -411,7 +420,8 @@ HELD = {
 def test_who_waits_for_a_lock_of_pythons_library_frees_it_before_it_is_interrupted(program: Start, what: str) -> None:
     lock, take, free, use = HELD[what]
     code = f"""
-        import contextlib, linecache, logging, multiprocessing, os, queue, sys, threading, time, traceback, types
+        import contextlib, linecache, logging, multiprocessing, os, pickle, queue, sys, threading
+        import time, traceback, types
         log = logging.getLogger("shop")
         log.propagate = False
         was_logged, ended, has_lock = threading.Event(), [], threading.Event()

@@ -29,7 +29,9 @@ HAS_AN_END = 64
 _VERBS = {
     *("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock"),
     *("_release_save", "_acquire_restore", "__enter__", "__exit__"),
+    *("_recv_bytes", "_send_bytes"),
 }
+"""What takes or frees a lock, or moves an item of a queue of processes, for which a lock counts its places."""
 _WAITS = {"waiter", "_wait_semaphore"}
 """Locks that are taken only to wait, within a `try` that sees to the rest: those of conditions."""
 _NEVER_RAISE = {"sleep", *_WAITS}

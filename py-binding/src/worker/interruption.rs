@@ -46,7 +46,7 @@ const DEEPEST: usize = 50;
 const MOST_KEPT: usize = 1000;
 
 /// What of the library takes or frees a lock for its caller, wakes those that wait, or has its exceptions dropped.
-const NEVER: [&str; 21] = [
+const NEVER: [&str; 27] = [
     "acquire",
     "release",
     "__enter__",
@@ -69,6 +69,13 @@ const NEVER: [&str; 21] = [
     "_push_exit_callback",
     "_exit_wrapper",
     "pop_all",
+    // Of the connections of `multiprocessing`, in the middle of an item.
+    "recv_bytes",
+    "send_bytes",
+    "_recv_bytes",
+    "_send_bytes",
+    "_recv",
+    "_send",
 ];
 
 // What `duly._places` says of an instruction.
