@@ -7,8 +7,9 @@
 //!
 //! - in code that is not of Python's library: at once;
 //! - in the library once [`SOON`] has passed since the first look, since most of its functions end sooner. Never in a function that takes
-//!   or frees a lock, nor behind its call, however long that waits: see `duly._places`, which reads the bytecode for it. Never in the `with`
-//!   of a lock of the library, except in the wait of a condition: what the lock guards would be half changed;
+//!   or frees a lock, nor behind its call, however long that waits: see `duly._places`, which reads the bytecode for it. In the `with` of a
+//!   lock of the library, except in the wait of a condition, only behind [`GUARDED`], as what the lock guards may be half changed: a handler that
+//!   does nothing but use a `queue.Queue` which others use, too, is found nowhere else;
 //! - not where Python drops what is raised: in a destructor, a callback of a weak reference or one of an event loop;
 //! - not while a thread is started that does not run yet: before Python 3.12 the new one has the number of this one until the system has
 //!   begun it, and would get the exception in its place. Only behind [`LATEST`] no more than [`UNTIL_IT_RUNS`] is waited.
@@ -34,6 +35,8 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 
 /// The exception waits for code that is not of the library for so long.
 const SOON: Duration = Duration::from_millis(50);
+/// The exception waits so long for code that no lock of the library guards.
+const GUARDED: Duration = Duration::from_millis(250);
 /// A thread stands still if it was found at one instruction for [`SOON`], and so many times: between two looks others have the GIL.
 const STANDS: u32 = 5;
 /// Whatever the program's own code does next, the exception waits no longer for it.
@@ -164,7 +167,7 @@ impl Looks {
         let comes_at_once = py.version_info() < (3, 13) || stands || is_last;
         let does_harm = (|| {
             Ok::<_, Unknown>(
-                (is_of_library && is_in_a_lock(frame, places)?)
+                (is_of_library && is_in_a_lock(frame, places, self.since.elapsed() >= GUARDED)?)
                     || (py.version_info() < (3, 11)
                         && self.since.elapsed() < LATEST
                         && may_skip_an_end(frame, places)?)
@@ -332,13 +335,13 @@ fn is_coroutine(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(flags & IS_COROUTINE != 0)
 }
 
-/// Is the thread behind the call that takes or frees a lock, or in what a lock of the library guards?
-fn is_in_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+/// Is the thread behind the call that takes or frees a lock, or, unless it is late, in what a lock of the library guards?
+fn is_in_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, is_late: bool) -> Result<bool, Unknown> {
     let place = place_of(frame, places)?;
     if place & BEHIND_A_LOCK != 0 {
         return Ok(true);
     }
-    if place & A_WAIT != 0 {
+    if is_late || place & A_WAIT != 0 {
         return Ok(false);
     }
     for frame in each_from(frame) {
