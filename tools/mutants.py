@@ -46,8 +46,6 @@ FEW_CASES = "60"
 LONGEST_RUN_S = 600
 """Some twenty times as long as the tests need."""
 ENDLESS = "::it does not end"
-SEED_OF_MODEL = "DULY_MODEL_SEED"
-"""With the usual seed the long test meets each case that it counts; with another it need not."""
 MOST_NOTED = 8
 """Of the tests that have caught something, so many are tried first."""
 NOTES = ROOT / "build" / "mutants.json"
@@ -230,12 +228,11 @@ def run(program: str, guard: Guard, caught: Caught) -> tuple[bool, str, float]:
 
 def failing(program: str, tests: list[str], altered: dict[str, str]) -> list[str]:
     """The first of these tests that fails; the others are not waited for."""
-    environment = {name: value for name, value in os.environ.items() if name != SEED_OF_MODEL}
     # What it leaves when it is killed goes with the folder.
     with tempfile.TemporaryDirectory() as folder:
         running = subprocess.Popen(
             [program, *tests],
-            env=environment | altered | {"RUST_BACKTRACE": "0", "TMPDIR": folder},
+            env=os.environ | altered | {"RUST_BACKTRACE": "0", "TMPDIR": folder},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
