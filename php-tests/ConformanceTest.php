@@ -341,8 +341,8 @@ final class ConformanceTest extends TestCase
             $shown[$word] = match ($word) {
                 'waited' => (int) $one, // in whole seconds so that one that was not waited for has waited 0
                 'headers' => (object) $one,
-                'progress', 'running', 'queues', 'topics', 'jobs', 'subscriptions', 'cut_off', 'fires', 'events', 'runs',
-                'job' => $this->shown($one),
+                'progress', 'running', 'queues', 'topics', 'jobs', 'subscriptions', 'cut_off', 'fires', 'events',
+                'runs', 'job' => $this->shown($one),
                 'names' => (object) array_map(static fn (array $limits): object => (object) $limits, $one),
                 'totals' => (object) ($one + array_fill_keys(self::TOTALS, 0)),
                 default => $one,
