@@ -162,6 +162,8 @@ async fn kill_in_the_middle_of_each_verb(moment: Moment) {
         // The server has forgotten all scripts: those calls that a verb makes before its own are to be one each.
         queue.counts().await.unwrap();
         queue.schedules().list(0, 1).await.unwrap();
+        // It waits until the queue is on the list: nothing else is written beside the verb.
+        client.queues(1, None).await.unwrap();
         let (_, before) = server.append_only_file();
         if moment == Moment::NotExecuted {
             server.signal("-STOP");
