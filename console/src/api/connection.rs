@@ -28,7 +28,7 @@ const LONGEST_ANSWER: Duration = Duration::from_secs(90);
 
 /// How often a connection whose request is being answered is asked whether its other end is there.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-/// What is asked of a socket; an error and the end of both sides are told unasked.
+/// What a socket is asked for. An error, and that both sides are closed, it reports in any case.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 const CLOSED: libc::c_short = libc::POLLRDHUP;
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -189,7 +189,7 @@ impl Pace {
 
 fn is_closed(socket: RawFd) -> bool {
     let mut asked = libc::pollfd { fd: socket, events: CLOSED, revents: 0 };
-    // SAFETY: `asked` is one entry, as the call is told, and outlives it; it waits for nothing, and a number that is no socket is said.
+    // SAFETY: `asked` is one entry, the count that is passed, and outlives the call. That waits for nothing, and reports a number that is no socket.
     let found = unsafe { libc::poll(&raw mut asked, 1, 0) };
     found > 0 && asked.revents & (CLOSED | libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
 }

@@ -24,7 +24,7 @@ do
     end
     local holders = { by_id or by_key }
     if by_id and by_key and by_key ~= by_id then holders[2] = by_key end
-    local are_expired = #holders > 0
+    local are_expired = if_duplicate ~= 'replace' and #holders > 0
     for _, holder in ipairs(holders) do are_expired = are_expired and not came[holder] and has_expired(holder) end
     -- without `or are_expired`: jobs that take the place of expired ones outgrow the length
     if #holders == 0 or if_duplicate == 'replace' or are_expired then
