@@ -135,8 +135,14 @@ def test_prometheus_scrapes_the_page(
         try:
             assert process.stderr is not None
             listening = re.compile(r"Listening on.*address=(127\.0\.0\.1:\d+)")
-            at = next(found for line in process.stderr if (found := listening.search(line)))
-            assert any("Server is ready" in line for line in process.stderr)
+            # It says these two in either order.
+            at: re.Match[str] | None = None
+            is_ready = False
+            while not (at and is_ready):
+                line = process.stderr.readline()
+                assert line, "Prometheus has ended"
+                at = at or listening.search(line)
+                is_ready = is_ready or "Server is ready" in line
 
             def result(query: str) -> list[float]:
                 with urlopen(f"http://{at[1]}/api/v1/query?{urlencode({'query': query})}") as answer:
