@@ -163,3 +163,16 @@ StartApi = Callable[..., Api]
 def placed(path: str) -> str:
     """Give a path of the description as a request has it, below /api/v1/."""
     return re.sub(r"\{(\w+)\}", r"\1", path.removeprefix("/api/v1/"))
+
+
+def raw(path: str, body: bytes, *headers: str) -> bytes:
+    """Write a POST of a worker, as it goes over a connection."""
+    head = [
+        f"POST /api/v1/{path} HTTP/1.1",
+        "Host: x",
+        f"Authorization: Bearer {TOKENS['work']}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
+    return "\r\n".join([*head, "", ""]).encode() + body

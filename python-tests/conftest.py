@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import duly
 import pytest
 from api_client import IN_ENVIRONMENT, Api, StartApi
-from support import Command, Program, Server, Start, commands, programs
+from support import Command, Server, Start, StartProgram, commands, programs
 from web_client import StartWeb, Web
 
 numbers = itertools.count()
@@ -43,13 +43,13 @@ def queue(client: duly.Client) -> duly.Queue:
 
 
 @pytest.fixture
-def program(server: Server, prefix: str) -> Iterator[Callable[[str], Program]]:
+def program(server: Server, prefix: str) -> Iterator[StartProgram]:
     with programs(server, prefix) as start:
         yield start
 
 
 @pytest.fixture
-def own_program(own_server: Server) -> Iterator[Callable[[str], Program]]:
+def own_program(own_server: Server) -> Iterator[StartProgram]:
     """Start programs on a server that may be taken away from them."""
     with programs(own_server, "duly:") as start:
         yield start

@@ -160,6 +160,10 @@ class Program:
         return out
 
 
+StartProgram = Callable[[str], Program]
+"""Of the fixture `program`: begins a program of its code."""
+
+
 Start = Callable[..., "subprocess.Popen[str]"]
 Command = Callable[..., tuple[int, str, str]]
 

@@ -12,9 +12,7 @@ from typing import Any
 import duly
 import duly.aio
 import pytest
-from support import Program, Server
-
-Start = Callable[[str], Program]
+from support import Server, StartProgram
 
 
 @pytest.fixture
@@ -91,7 +89,7 @@ def test_trio_is_told_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch
         duly.aio.Client(server.url).ping()
 
 
-def test_producers_import_no_asyncio(program: Start) -> None:
+def test_producers_import_no_asyncio(program: StartProgram) -> None:
     lean = program("""
         import sys
         duly.Client(URL, prefix=PREFIX).queue("q").push(1)

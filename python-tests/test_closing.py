@@ -10,9 +10,8 @@ from typing import Any
 import duly
 import duly.aio
 import pytest
-from support import Program, Server, cancel, running, until
+from support import Server, StartProgram, cancel, running, until
 
-Start = Callable[[str], Program]
 CLOSED = "the client was closed: make a new one"
 
 
@@ -148,7 +147,7 @@ def test_a_worker_goes_on_when_its_client_is_closed(server: Server, prefix: str)
         until(lambda: queue.counts().totals.get("acked") == 2, "it runs no more")
 
 
-def test_a_forked_child_has_the_closed_client_closed(program: Start) -> None:
+def test_a_forked_child_has_the_closed_client_closed(program: StartProgram) -> None:
     forking = program("""
         import os
         client = duly.Client(URL, prefix=PREFIX)

@@ -9,13 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
 import duly
 import pytest
-from support import Program, Server, asks, catches, programs, until, way_to
+from support import Program, Server, StartProgram, asks, catches, programs, until, way_to
 
 BEGIN = """
 import multiprocessing, os, signal, sys, threading, time, warnings
@@ -30,7 +29,7 @@ def catches(pid, number):
 ENDS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
-def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Program]) -> None:
+def test_each_command_of_a_program_hears_of_ctrl_c(program: StartProgram) -> None:
     both = program("""
         for run in range(2):
             print(duly.command(["web", "--listen", "127.0.0.1:0", "--url", URL, "--prefix", PREFIX]))
@@ -44,7 +43,7 @@ def test_each_command_of_a_program_hears_of_ctrl_c(program: Callable[[str], Prog
 
 @pytest.mark.parametrize("meanwhile", ["another command", "a handler"])
 def test_a_command_that_ends_takes_no_signal_from_others(
-    program: Callable[[str], Program], server: Server, prefix: str, meanwhile: str
+    program: StartProgram, server: Server, prefix: str, meanwhile: str
 ) -> None:
     server.cli("rpush", f"{prefix}old", "1")
     may_go_on = threading.Event()
@@ -94,7 +93,7 @@ def test_a_command_that_ends_takes_no_signal_from_others(
 
 @pytest.mark.parametrize("other_begins", ["before it", "behind it"])
 def test_a_signal_that_comes_while_two_commands_run_goes_to_the_program(
-    program: Callable[[str], Program], server: Server, orders: duly.Queue, tmp_path: Path, other_begins: str
+    program: StartProgram, server: Server, orders: duly.Queue, tmp_path: Path, other_begins: str
 ) -> None:
     orders.push(1)
     are_held = [threading.Event(), threading.Event()]
@@ -182,7 +181,7 @@ def test_a_signal_ends_a_push_of_a_program_that_waits_for_its_input(
 @pytest.mark.parametrize("by", [*ENDS, None], ids=lambda by: by.name if by else "Ctrl-C, unhandled")
 @pytest.mark.parametrize("what", ["cancel", "purge", "requeue"])
 def test_a_signal_ends_a_command_of_a_program_between_two_calls(
-    program: Callable[[str], Program],
+    program: StartProgram,
     server: Server,
     orders: duly.Queue,
     what: str,
@@ -342,7 +341,7 @@ context = multiprocessing.get_context("fork")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_signals_end_what_was_forked_while_a_command_runs(program: Callable[[str], Program], command: str) -> None:
+def test_signals_end_what_was_forked_while_a_command_runs(program: StartProgram, command: str) -> None:
     code = """
         for number in (signal.SIGTERM, signal.SIGHUP):
             child = context.Process(target=time.sleep, args=(60,))
@@ -385,7 +384,7 @@ def test_signals_end_what_was_forked_while_a_command_runs(program: Callable[[str
     assert said == ["SIGTERM -15", "SIGHUP -1", "SIGINT 7", "pool True True True"]
 
 
-def test_a_command_of_a_forked_process_hears_of_signals(program: Callable[[str], Program]) -> None:
+def test_a_command_of_a_forked_process_hears_of_signals(program: StartProgram) -> None:
     code = """
         signal.signal(signal.SIGTERM, lambda *_: said.append(print("handled")))
 

@@ -12,15 +12,12 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duly
 import pytest
-from support import Program, Server, empty, until
-
-Start = Callable[[str], Program]
+from support import Server, StartProgram, empty, until
 
 AGAIN = duly.RetryPolicy.fixed(0)
 
@@ -368,7 +365,9 @@ def test_wrong_settings_are_refused(client: duly.Client) -> None:
         consumer.next("soon")  # type: ignore[arg-type]
 
 
-def test_others_take_over_what_a_killed_process_had_out(program: Start, client: duly.Client, queue: duly.Queue) -> None:
+def test_others_take_over_what_a_killed_process_had_out(
+    program: StartProgram, client: duly.Client, queue: duly.Queue
+) -> None:
     push(queue, 3, max_retries=1)
     code = """
     consumer = duly.Consumer(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=2, lease=0.5)
@@ -389,7 +388,7 @@ def test_others_take_over_what_a_killed_process_had_out(program: Start, client: 
         assert sorted(done) == [0, 1, 2]
 
 
-def test_ctrl_c_ends_a_wait_and_what_was_fetched_goes_back(program: Start, queue: duly.Queue) -> None:
+def test_ctrl_c_ends_a_wait_and_what_was_fetched_goes_back(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1)
     code = """
     with duly.Consumer(duly.Client(URL, prefix=PREFIX), ["q"], grace=60, concurrency=2) as consumer:
@@ -408,7 +407,9 @@ def test_ctrl_c_ends_a_wait_and_what_was_fetched_goes_back(program: Start, queue
     assert queue.counts().ready == 1
 
 
-def test_a_signal_handler_may_stop_it_and_nothing_that_was_said_is_lost(program: Start, queue: duly.Queue) -> None:
+def test_a_signal_handler_may_stop_it_and_nothing_that_was_said_is_lost(
+    program: StartProgram, queue: duly.Queue
+) -> None:
     code = """
     import signal
     consumer = duly.Consumer(duly.Client(URL, prefix=PREFIX), ["q"])
@@ -429,7 +430,7 @@ def test_a_signal_handler_may_stop_it_and_nothing_that_was_said_is_lost(program:
     assert not queue.workers()
 
 
-def test_in_a_forked_child_it_gives_nothing_and_a_new_one_works(program: Start, queue: duly.Queue) -> None:
+def test_in_a_forked_child_it_gives_nothing_and_a_new_one_works(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1)
     queue.push(2)
     code = """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import duly
 import duly.aio
 import pytest
-from support import Program, Server, running, until
+from support import Server, StartProgram, running, until
 
 LOST = "the server has lost what it kept of orders"
 
@@ -53,7 +51,7 @@ def test_a_worker_says_so(own_server: Server, caplog: pytest.LogCaptureFixture) 
         until(lambda: any(line.startswith(LOST) for line in lines(caplog, "duly.worker")), "it says nothing")
 
 
-def test_a_program_that_ends_at_once_says_so_and_ends_well(own_program: Callable[[str], Program]) -> None:
+def test_a_program_that_ends_at_once_says_so_and_ends_well(own_program: StartProgram) -> None:
     code = """
         import subprocess
         queue = duly.Client(URL, prefix=PREFIX).queue("orders")

@@ -7,13 +7,12 @@ import logging.config
 import re
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import duly
 import pytest
-from support import Program, Server, running, until
+from support import Server, StartProgram, running, until
 
 
 def fail_with(
@@ -80,7 +79,7 @@ def test_an_iterator_without_a_next_one_is_named(
 @pytest.mark.parametrize("package", ["shop", "dulyshop"])
 @pytest.mark.parametrize("kind", ["handler", "task"])
 def test_the_own_line_of_an_app_that_pip_installed_beside_duly_is_named(
-    package: str, kind: str, program: Callable[[str], Program], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    package: str, kind: str, program: StartProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = tmp_path / "site-packages"
     (site / package).mkdir(parents=True)

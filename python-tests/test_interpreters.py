@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from support import Program
-
-Start = Callable[[str], Program]
+from support import StartProgram
 
 
 @pytest.mark.parametrize(
@@ -19,7 +15,7 @@ Start = Callable[[str], Program]
         "[sys.modules.pop(name) for name in list(sys.modules) if name.partition('.')[0] == 'duly']; import duly",
     ],
 )
-def test_errors_are_caught_after_the_modules_were_loaded_anew(again: str, program: Start) -> None:
+def test_errors_are_caught_after_the_modules_were_loaded_anew(again: str, program: StartProgram) -> None:
     code = f"""
 import importlib, sys
 def refused():
@@ -38,7 +34,7 @@ print("caught")
     assert program(code).ends_well() == "caught\n"
 
 
-def test_a_second_interpreter_is_refused_and_told_what_to_do(program: Start) -> None:
+def test_a_second_interpreter_is_refused_and_told_what_to_do(program: StartProgram) -> None:
     code = """
 import sys
 if sys.version_info >= (3, 13):

@@ -11,12 +11,11 @@ import random
 import signal
 import textwrap
 import threading
-from collections.abc import Callable
 
 import duly
 import duly.aio
 import pytest
-from support import Program, Server, cancel, running, say, until
+from support import Program, Server, StartProgram, cancel, running, say, until
 
 LOCK_KILLS = int(os.environ.get("DULY_LOCK_KILLS", "4"))
 
@@ -132,9 +131,7 @@ def test_a_waiter_is_woken_by_the_release(client: duly.Client) -> None:
     assert tokens[0] > first.token
 
 
-def test_the_lock_of_a_killed_process_is_free_after_its_ttl(
-    client: duly.Client, program: Callable[[str], Program]
-) -> None:
+def test_the_lock_of_a_killed_process_is_free_after_its_ttl(client: duly.Client, program: StartProgram) -> None:
     other = program("""
         import time
 
@@ -149,7 +146,7 @@ def test_the_lock_of_a_killed_process_is_free_after_its_ttl(
     client.lock("a", wait=60).release()
 
 
-def test_ctrl_c_ends_a_wait_and_leaves_nothing_behind(client: duly.Client, program: Callable[[str], Program]) -> None:
+def test_ctrl_c_ends_a_wait_and_leaves_nothing_behind(client: duly.Client, program: StartProgram) -> None:
     with client.lock("a"):
         other = program("""
             try:
@@ -398,7 +395,7 @@ def until_grown(log: duly.Queue) -> None:
 
 @pytest.mark.timeout(120 + LOCK_KILLS * 5)
 def test_no_two_hold_it_while_holders_are_killed(
-    client: duly.Client, program: Callable[[str], Program], capsys: pytest.CaptureFixture[str]
+    client: duly.Client, program: StartProgram, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The jobs of a queue are in the order in which the server got them.
 

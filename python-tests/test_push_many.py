@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import duly
 import duly.aio
 import pytest
-from support import Program, Server
-
-Start = Callable[[str], Program]
+from support import Server, StartProgram
 
 
 def notes_of(error: BaseException) -> list[str]:
@@ -148,7 +146,7 @@ def test_what_is_no_job_is_refused(jobs: Any, queue: duly.Queue) -> None:
         queue.push_many(jobs)
 
 
-def test_a_daemon_thread_in_a_generator_does_not_abort_the_exit(program: Start) -> None:
+def test_a_daemon_thread_in_a_generator_does_not_abort_the_exit(program: StartProgram) -> None:
     ending = program("""
         import threading, time
         queue = duly.Client(URL, prefix=PREFIX).queue("q")

@@ -7,14 +7,11 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
 
 import duly
 import duly.aio
 import pytest
-from support import Program, Server, running, until
-
-Start = Callable[[str], Program]
+from support import Server, StartProgram, running, until
 
 
 def test_a_worker_is_listed_with_what_it_runs_until_it_stops(client: duly.Client, queue: duly.Queue) -> None:
@@ -40,7 +37,7 @@ def test_a_worker_is_listed_with_what_it_runs_until_it_stops(client: duly.Client
     assert queue.workers() == []
 
 
-def test_a_worker_that_is_killed_is_left_out_after_its_time(program: Start, queue: duly.Queue) -> None:
+def test_a_worker_that_is_killed_is_left_out_after_its_time(program: StartProgram, queue: duly.Queue) -> None:
     worker = program("""
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], lease=1)
         worker.on("n", lambda job: None)

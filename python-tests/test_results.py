@@ -11,9 +11,7 @@ import duly
 import duly.aio
 import pytest
 from duly.testing import AppUnderTest
-from support import Program, Server, running
-
-Start = Callable[[str], Program]
+from support import Server, StartProgram, running
 
 
 def test_what_a_handler_returns_is_the_result(client: duly.Client, queue: duly.Queue) -> None:
@@ -87,7 +85,7 @@ def test_a_wait_without_a_result_ends_with_its_timeout(queue: duly.Queue) -> Non
     assert queue.wait_result(waiting) is None
 
 
-def test_ctrl_c_leaves_a_wait_for_a_result_within_half_a_second(program: Start, queue: duly.Queue) -> None:
+def test_ctrl_c_leaves_a_wait_for_a_result_within_half_a_second(program: StartProgram, queue: duly.Queue) -> None:
     job_id = queue.push(1, result_ttl=60)
     waiting = program(f"""
         import os, signal, threading, time

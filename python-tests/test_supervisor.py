@@ -6,7 +6,6 @@ import os
 import signal
 import textwrap
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ from typing import Any
 import duly
 import pytest
 from duly import supervisor
-from support import Program, Server, until
-
-Start = Callable[[str], Program]
+from support import Program, Server, StartProgram, until
 
 SUPERVISE = """
     import logging, sys
@@ -31,7 +28,7 @@ SUPERVISE = """
 """
 
 
-def test_errors_of_several_processes_do_not_end_the_grace_of_the_others(program: Start, tmp_path: Path) -> None:
+def test_errors_of_several_processes_do_not_end_the_grace_of_the_others(program: StartProgram, tmp_path: Path) -> None:
     # The first one works; another meets an error when that is there, and the third when it is asked to stop.
     child = f"""
 folder = Path({str(tmp_path)!r})
@@ -61,7 +58,7 @@ os._exit(1)
     assert err.count("all stop") == 1, err
 
 
-def test_no_exit_status_of_a_handler_stops_all(program: Start, tmp_path: Path) -> None:
+def test_no_exit_status_of_a_handler_stops_all(program: StartProgram, tmp_path: Path) -> None:
     child = f"""
 for status in (1, 2, 121):
     try:
@@ -80,7 +77,7 @@ while not came: time.sleep(0.01)
     assert [err.count(f"ended with exit code {status} ") for status in (1, 2, 121)] == [1, 1, 1], err
 
 
-def starts_and_stops(program: Start, code: str) -> str:
+def starts_and_stops(program: StartProgram, code: str) -> str:
     """Have a process supervised by a program that begins so, and stopped; give what the program logs."""
     child = "print('there', flush=True)\nwhile not came: time.sleep(0.01)"
     supervised = program(SUPERVISE + code + f"    supervise({child!r}, 1, 60)\n")
@@ -91,7 +88,7 @@ def starts_and_stops(program: Start, code: str) -> str:
     return err
 
 
-def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:
+def test_it_goes_on_when_the_system_gives_no_process(program: StartProgram) -> None:
     code = """
     start, errors = supervisor._start, [OSError("no memory"), OSError("too many processes")]
 
@@ -106,7 +103,7 @@ def test_it_goes_on_when_the_system_gives_no_process(program: Start) -> None:
     assert "the system gives no process; trying again in 1 s: too many processes" in err
 
 
-def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> None:
+def test_it_hears_signals_after_a_moment_without_descriptors(program: StartProgram) -> None:
     code = """
     import os
     start, pipe, errors = supervisor._start, os.pipe, [OSError(24, "too many open files")]
@@ -127,7 +124,7 @@ def test_it_hears_signals_after_a_moment_without_descriptors(program: Start) -> 
     assert "the system gives no process; trying again in 1 s: [Errno 24] too many open files" in err
 
 
-def test_a_program_with_very_many_open_files_supervises_too(program: Start) -> None:
+def test_a_program_with_very_many_open_files_supervises_too(program: StartProgram) -> None:
     code = """
     import os, resource
     resource.setrlimit(resource.RLIMIT_NOFILE, (2048, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
@@ -136,7 +133,7 @@ def test_a_program_with_very_many_open_files_supervises_too(program: Start) -> N
     starts_and_stops(program, code)
 
 
-def test_what_does_not_end_after_a_second_signal_is_killed_soon(program: Start) -> None:
+def test_what_does_not_end_after_a_second_signal_is_killed_soon(program: StartProgram) -> None:
     child = "print('there', flush=True)\nwhile True: signal.pause()"
     supervised = program(SUPERVISE + f"    supervise({child!r}, 1, 3600)\n")
     assert supervised.line() == "there"
@@ -185,7 +182,7 @@ sys.exit(duly.Supervisor([sys.executable, *args], int(processes), grace=30).run(
 """
 
 
-def supervised(program: Start, server: Server, prefix: str, file: Path, processes: int = 1) -> Program:
+def supervised(program: StartProgram, server: Server, prefix: str, file: Path, processes: int = 1) -> Program:
     args = [str(file), server.url, prefix, str(file.parent)]
     return program(f"    args, processes = {args!r}, {processes}\n" + textwrap.indent(SUPERVISE_SCRIPT, "    "))
 
@@ -197,7 +194,7 @@ def pid_and_data(line: str) -> tuple[int, str]:
 
 
 def test_a_script_with_a_worker_needs_nothing_for_its_supervisor(
-    program: Start, server: Server, prefix: str, queue: duly.Queue, tmp_path: Path
+    program: StartProgram, server: Server, prefix: str, queue: duly.Queue, tmp_path: Path
 ) -> None:
     supervisor = supervised(program, server, prefix, script(tmp_path))
     queue.push("a")
@@ -219,7 +216,7 @@ def test_a_script_with_a_worker_needs_nothing_for_its_supervisor(
 
 
 def test_a_permanent_error_of_a_script_stops_all(
-    program: Start, own_server: Server, prefix: str, tmp_path: Path
+    program: StartProgram, own_server: Server, prefix: str, tmp_path: Path
 ) -> None:
     own_server.cli("CONFIG", "SET", "requirepass", "s3cret")
     status, _, err = supervised(program, own_server, prefix, script(tmp_path), 2).end()
@@ -227,7 +224,7 @@ def test_a_permanent_error_of_a_script_stops_all(
     assert "met a permanent error, which every other one would meet, too: all stop" in err
 
 
-def test_a_program_without_a_worker_says_when_it_is_ready(program: Start, tmp_path: Path) -> None:
+def test_a_program_without_a_worker_says_when_it_is_ready(program: StartProgram, tmp_path: Path) -> None:
     child = tmp_path / "child.py"
     child.write_text("""
 import os, signal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import duly
 import pytest
@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from support import Program, empty, running, until
+from support import StartProgram, empty, running, until
 
 exporter = InMemorySpanExporter()
 
@@ -118,7 +118,7 @@ def check(span: ReadableSpan, producer: trace.SpanContext) -> None:
     assert (span.parent.trace_id, span.parent.span_id) == (producer.trace_id, producer.span_id)
 
 
-def test_it_is_not_imported_by_duly(program: Callable[[str], Program]) -> None:
+def test_it_is_not_imported_by_duly(program: StartProgram) -> None:
     code = """
     import sys
     queue = duly.Client(URL, prefix=PREFIX).queue("q")
@@ -131,7 +131,7 @@ def test_it_is_not_imported_by_duly(program: Callable[[str], Program]) -> None:
     assert program(code).ends_well() == "[]\n"
 
 
-def test_jobs_are_pushed_though_opentelemetry_is_broken(program: Callable[[str], Program]) -> None:
+def test_jobs_are_pushed_though_opentelemetry_is_broken(program: StartProgram) -> None:
     code = """
         import logging, sys
         from unittest.mock import MagicMock

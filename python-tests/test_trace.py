@@ -10,14 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from urllib.parse import urlencode
 
 import duly
 import duly.aio
 import pytest
-from support import Command, Program, Server, until, way_to
+from support import Command, Server, StartProgram, until, way_to
 from web_client import HOSTILE, Web
 
 
@@ -101,9 +100,7 @@ WORKER = """
 """
 
 
-def test_runs_of_workers_are_told_also_of_one_that_was_killed(
-    program: Callable[[str], Program], orders: duly.Queue
-) -> None:
+def test_runs_of_workers_are_told_also_of_one_that_was_killed(program: StartProgram, orders: duly.Queue) -> None:
     orders.keep_history()
     first = program(WORKER)
     died = orders.push(1, name="die", max_retries=0)

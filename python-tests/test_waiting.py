@@ -5,18 +5,15 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import duly
 import pytest
 from duly.embedded import server_program
-from support import Program, Server, until
-
-Start = Callable[[str], Program]
+from support import Server, StartProgram, until
 
 
-def test_importing_duly_starts_no_thread_and_opens_no_socket(program: Start) -> None:
+def test_importing_duly_starts_no_thread_and_opens_no_socket(program: StartProgram) -> None:
     code = """
         import os
         print(len(os.listdir("/proc/self/task")), [os.readlink(f"/proc/self/fd/{fd}") for fd in range(3, 12)
@@ -65,7 +62,7 @@ def test_a_wait_ends_when_the_rate_of_a_name_lets_the_next_job_start(queue: duly
     assert min(took[1:]) < 0.7
 
 
-def test_ctrl_c_leaves_a_waiting_reserve_within_half_a_second(program: Start, queue: duly.Queue) -> None:
+def test_ctrl_c_leaves_a_waiting_reserve_within_half_a_second(program: StartProgram, queue: duly.Queue) -> None:
     waiting = program("""
         import os, signal, threading, time
         queue = duly.Client(URL, prefix=PREFIX).queue("q")
@@ -100,7 +97,7 @@ def test_ctrl_c_leaves_a_waiting_reserve_within_half_a_second(program: Start, qu
         "consumer.next(5)",
     ],
 )
-def test_a_job_whose_reserve_was_interrupted_goes_back(program: Start, own_server: Server, reserve: str) -> None:
+def test_a_job_whose_reserve_was_interrupted_goes_back(program: StartProgram, own_server: Server, reserve: str) -> None:
     """The answer comes before the call looks for signals, which it does ten times a second."""
     code = f"""
         import signal, socket, time
@@ -148,7 +145,7 @@ def test_a_job_whose_reserve_was_interrupted_goes_back(program: Start, own_serve
     program(code).ends_well()
 
 
-def test_a_python_signal_handler_runs_during_a_wait_and_the_wait_goes_on(program: Start) -> None:
+def test_a_python_signal_handler_runs_during_a_wait_and_the_wait_goes_on(program: StartProgram) -> None:
     code = """
         import signal, time
         seen = []
@@ -163,7 +160,7 @@ def test_a_python_signal_handler_runs_during_a_wait_and_the_wait_goes_on(program
     program(code).ends_well()
 
 
-def test_a_forked_child_uses_the_parents_client(program: Start) -> None:
+def test_a_forked_child_uses_the_parents_client(program: StartProgram) -> None:
     code = """
         import os
         client = duly.Client(URL, prefix=PREFIX)
@@ -187,7 +184,7 @@ def test_a_forked_child_uses_the_parents_client(program: Start) -> None:
     program(code).ends_well()
 
 
-def test_a_fork_while_other_threads_wait_does_not_hang_the_child(program: Start) -> None:
+def test_a_fork_while_other_threads_wait_does_not_hang_the_child(program: StartProgram) -> None:
     code = """
         import os, threading
         queue = duly.Client(URL, prefix=PREFIX).queue("q")
@@ -225,7 +222,7 @@ def refused(args):
 """
 
 
-def test_pools_of_processes_work_by_fork_and_by_spawn(program: Start, tmp_path: Path) -> None:
+def test_pools_of_processes_work_by_fork_and_by_spawn(program: StartProgram, tmp_path: Path) -> None:
     (tmp_path / "task.py").write_text(TASK)
     code = """
         import multiprocessing, sys
@@ -275,7 +272,7 @@ def test_many_threads_share_a_client(queue: duly.Queue) -> None:
     assert (counts.ready, counts.reserved) == (0, 0)
 
 
-def test_the_interpreter_ends_while_clients_live_and_threads_wait(program: Start) -> None:
+def test_the_interpreter_ends_while_clients_live_and_threads_wait(program: StartProgram) -> None:
     code = """
         import atexit, threading, time
         queue = duly.Client(URL, prefix=PREFIX).queue("q")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from support import Program
-
-Start = Callable[[str], Program]
+from support import StartProgram
 
 WITHOUT_POSIX = """
 import signal, sys
@@ -17,7 +13,7 @@ for name in [name for name in sys.modules if name.partition(".")[0] == "duly"]:
 """
 
 
-def test_without_the_signals_of_posix_a_push_works_and_a_worker_says_where_it_runs(program: Start) -> None:
+def test_without_the_signals_of_posix_a_push_works_and_a_worker_says_where_it_runs(program: StartProgram) -> None:
     windows = program(f"""
 {WITHOUT_POSIX}
 import asyncio

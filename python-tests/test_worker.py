@@ -4,13 +4,10 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable
 
 import duly
 import pytest
-from support import Program, Server, empty, running, until
-
-Start = Callable[[str], Program]
+from support import Program, Server, StartProgram, empty, running, until
 
 WORKER = """
 import time
@@ -34,7 +31,7 @@ print("stopped", flush=True)
 """
 
 
-def worker_program(program: Start, lease: float = 10, grace: float = 30, extra: str = "") -> Program:
+def worker_program(program: StartProgram, lease: float = 10, grace: float = 30, extra: str = "") -> Program:
     code = (
         WORKER.replace("LEASE", str(lease))
         .replace("GRACE", str(grace))
@@ -110,7 +107,7 @@ def test_concurrency_is_how_many_run_at_once(client: duly.Client, queue: duly.Qu
     assert not queue.peek("failed")
 
 
-def test_a_lease_is_renewed_while_the_handler_keeps_the_gil(program: Start, queue: duly.Queue) -> None:
+def test_a_lease_is_renewed_while_the_handler_keeps_the_gil(program: StartProgram, queue: duly.Queue) -> None:
     extra = """
 @worker.on("hold the GIL")
 def hold(job):
@@ -149,7 +146,7 @@ def test_a_job_whose_timeout_is_over_is_renewed_no_more(client: duly.Client, que
     job.ack()
 
 
-def test_sigterm_lets_running_jobs_finish_and_gives_back_the_rest(program: Start, queue: duly.Queue) -> None:
+def test_sigterm_lets_running_jobs_finish_and_gives_back_the_rest(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1, name="wait")
     # Of each line as much as says that it has heard of the stop.
     logs = 'import logging, sys; logging.basicConfig(level="INFO", format="%(message).16s", stream=sys.stdout); '
@@ -165,7 +162,7 @@ def test_sigterm_lets_running_jobs_finish_and_gives_back_the_rest(program: Start
     assert (counts.ready, counts.reserved, counts.totals["acked"]) == (2, 0, 1)
 
 
-def test_grace_over_gives_running_jobs_back(program: Start, queue: duly.Queue) -> None:
+def test_grace_over_gives_running_jobs_back(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1, name="wait")
     worker = worker_program(program, grace=0.1)
     assert worker.line() == "running 1"
@@ -180,7 +177,7 @@ def test_grace_over_gives_running_jobs_back(program: Start, queue: duly.Queue) -
     assert job.attempt == 1
 
 
-def test_a_second_signal_stops_at_once(program: Start, queue: duly.Queue) -> None:
+def test_a_second_signal_stops_at_once(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1, name="wait")
     worker = worker_program(program, grace=600)
     assert worker.line() == "running 1"
@@ -191,7 +188,7 @@ def test_a_second_signal_stops_at_once(program: Start, queue: duly.Queue) -> Non
     assert queue.counts().ready == 1
 
 
-def test_a_killed_workers_job_runs_again(program: Start, queue: duly.Queue) -> None:
+def test_a_killed_workers_job_runs_again(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1, name="wait")
     first = worker_program(program, lease=2)
     assert first.line() == "running 1"

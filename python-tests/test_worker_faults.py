@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
 
 import duly
 from slow_lines import FAR, NEAR, SLOW, slow_lines
-from support import Program, Server, until
-
-Start = Callable[[str], Program]
+from support import Program, Server, StartProgram, until
 
 WORKER = """
 import os, threading, time
@@ -39,7 +36,7 @@ print("acked", report.acked, "lost", report.lost, flush=True)
 """
 
 
-def started(program: Start, code: str = WORKER) -> Program:
+def started(program: StartProgram, code: str = WORKER) -> Program:
     worker = program(code)
     assert worker.line() == "ready"
     return worker
@@ -59,7 +56,7 @@ def are_acked(queue: duly.Queue, jobs: int) -> None:
     until(lambda: totals(queue, "acked") == jobs, "not acked")
 
 
-def test_a_zombie_is_refused_and_harms_nothing(program: Start, queue: duly.Queue) -> None:
+def test_a_zombie_is_refused_and_harms_nothing(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1, name="wait")
     zombie = started(program)
     assert zombie.line() == "running 1 1"
@@ -81,7 +78,7 @@ def test_a_zombie_is_refused_and_harms_nothing(program: Start, queue: duly.Queue
     assert "lease" in err
 
 
-def test_a_poison_job_ends_in_failed(program: Start, queue: duly.Queue) -> None:
+def test_a_poison_job_ends_in_failed(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(1, name="poison", max_retries=2)
     for attempt in (1, 1, 2, 3):  # the first crash is not counted
         worker = started(program)
@@ -97,7 +94,7 @@ def test_a_poison_job_ends_in_failed(program: Start, queue: duly.Queue) -> None:
     assert worker.end()[:2] == (0, "acked 1 lost 0\n")
 
 
-def test_a_worker_outlives_a_restart_of_the_server(own_server: Server, own_program: Start) -> None:
+def test_a_worker_outlives_a_restart_of_the_server(own_server: Server, own_program: StartProgram) -> None:
     queue = duly.Client(own_server.url).queue("q")
     worker = started(own_program)
     queue.push(1, name="wait")
@@ -116,7 +113,7 @@ def test_a_worker_outlives_a_restart_of_the_server(own_server: Server, own_progr
 
 
 def test_a_worker_outlives_killed_connections_and_a_server_that_takes_no_writes(
-    own_server: Server, own_program: Start
+    own_server: Server, own_program: StartProgram
 ) -> None:
     queue = duly.Client(own_server.url).queue("q")
     worker = started(own_program)
@@ -138,7 +135,7 @@ def test_a_worker_outlives_killed_connections_and_a_server_that_takes_no_writes(
 
 
 def test_workers_behind_slow_lines_outlive_a_restart_of_the_server_and_killed_connections(
-    own_server: Server, own_program: Start
+    own_server: Server, own_program: StartProgram
 ) -> None:
     client = duly.Client(own_server.url)
     with slow_lines(own_server.socket, [SLOW, NEAR, FAR]) as urls:
@@ -170,7 +167,7 @@ def test_workers_behind_slow_lines_outlive_a_restart_of_the_server_and_killed_co
             assert (status, out) == (0, "acked 2 lost 0\n"), err
 
 
-def test_a_frozen_server_is_waited_out(own_server: Server, own_program: Start) -> None:
+def test_a_frozen_server_is_waited_out(own_server: Server, own_program: StartProgram) -> None:
     client = duly.Client(own_server.url)
     queue = client.queue("q")
     impatient = WORKER.replace("PREFIX)", "PREFIX, command_timeout=0.3)").replace("lease=1.5", "lease=30")
@@ -190,7 +187,7 @@ def test_a_frozen_server_is_waited_out(own_server: Server, own_program: Start) -
     assert (status, out) == (0, "acked 2 lost 0\n"), err
 
 
-def test_a_stop_ends_in_time_while_the_server_is_away(own_server: Server, own_program: Start) -> None:
+def test_a_stop_ends_in_time_while_the_server_is_away(own_server: Server, own_program: StartProgram) -> None:
     worker = started(own_program)
     client = duly.Client(own_server.url)
     client.queue("q").push(1, name="say")

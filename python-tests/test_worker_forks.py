@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 
 import duly
 import pytest
-from support import Program, empty, until
-
-Start = Callable[[str], Program]
+from support import StartProgram, empty, until
 
 SETTING = """
 import multiprocessing, os, sys, threading
@@ -28,7 +25,7 @@ def work(how_many):
 """
 
 
-def test_a_worker_in_a_child_of_a_process_that_used_the_client(program: Start, queue: duly.Queue) -> None:
+def test_a_worker_in_a_child_of_a_process_that_used_the_client(program: StartProgram, queue: duly.Queue) -> None:
     code = """
     queue.push(1)
     client.ping()
@@ -41,7 +38,7 @@ def test_a_worker_in_a_child_of_a_process_that_used_the_client(program: Start, q
     assert empty(queue)
 
 
-def test_a_worker_in_a_child_after_and_while_the_parents_runs(program: Start, queue: duly.Queue) -> None:
+def test_a_worker_in_a_child_after_and_while_the_parents_runs(program: StartProgram, queue: duly.Queue) -> None:
     code = """
     queue.push(1)
     assert work(1) == 1
@@ -69,7 +66,7 @@ def test_a_worker_in_a_child_after_and_while_the_parents_runs(program: Start, qu
     assert empty(queue)
 
 
-def test_a_handler_that_forks_leaves_the_engine_to_the_parent(program: Start, queue: duly.Queue) -> None:
+def test_a_handler_that_forks_leaves_the_engine_to_the_parent(program: StartProgram, queue: duly.Queue) -> None:
     code = """
     worker = duly.Worker(client, ["q"], grace=5)
     @worker.on(None)
@@ -90,7 +87,7 @@ def test_a_handler_that_forks_leaves_the_engine_to_the_parent(program: Start, qu
 @pytest.mark.parametrize("ends", ["return", "raise ValueError", "sys.exit(3)"])
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_child_that_comes_back_from_a_handler_calls_no_hook(
-    kind: str, ends: str, program: Start, queue: duly.Queue
+    kind: str, ends: str, program: StartProgram, queue: duly.Queue
 ) -> None:
     code = f"""
     parent = os.getpid()
@@ -121,7 +118,7 @@ def test_a_child_that_comes_back_from_a_handler_calls_no_hook(
 @pytest.mark.parametrize("hook", ["before", "on_failure", "on_failed"])
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_a_child_that_comes_back_from_a_hook_runs_no_handler_and_no_other_hook(
-    kind: str, hook: str, program: Start, queue: duly.Queue
+    kind: str, hook: str, program: StartProgram, queue: duly.Queue
 ) -> None:
     code = f"""
     parent = os.getpid()
@@ -156,7 +153,7 @@ def test_a_child_that_comes_back_from_a_hook_runs_no_handler_and_no_other_hook(
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_workers_in_processes_of_multiprocessing(
-    method: str, program: Start, queue: duly.Queue, tmp_path_factory: pytest.TempPathFactory
+    method: str, program: StartProgram, queue: duly.Queue, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     # A file, because spawned children import the program again.
     file = tmp_path_factory.mktemp("program") / "workers.py"
@@ -193,7 +190,7 @@ def work_one():
 
 
 def test_a_process_that_a_handler_forks_handles_signals_as_if_there_were_no_worker(
-    program: Start, queue: duly.Queue
+    program: StartProgram, queue: duly.Queue
 ) -> None:
     code = """
     import signal, time

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 
 import duly
 import pytest
-from support import Program, until
-
-Start = Callable[[str], Program]
+from support import StartProgram, until
 
 BEGIN = """\
 import asyncio, logging
@@ -25,7 +22,7 @@ async def handle(job):
 
 
 @pytest.mark.parametrize("way", ["beside", "within", "alone"])
-def test_ctrl_c_charges_no_job(program: Start, queue: duly.Queue, way: str) -> None:
+def test_ctrl_c_charges_no_job(program: StartProgram, queue: duly.Queue, way: str) -> None:
     queue.push(3600, id="a", name="n", max_retries=0)
     served = {
         "beside": "serving = asyncio.create_task(worker.serve()); await asyncio.Event().wait()",
@@ -42,7 +39,7 @@ def test_ctrl_c_charges_no_job(program: Start, queue: duly.Queue, way: str) -> N
     assert (found.state, found.attempts) == ("ready", 0), (found, err)
 
 
-def test_a_loop_that_is_closed_stops_the_worker_and_fails_no_job(program: Start, queue: duly.Queue) -> None:
+def test_a_loop_that_is_closed_stops_the_worker_and_fails_no_job(program: StartProgram, queue: duly.Queue) -> None:
     queue.push(3600, id="runs", name="n", max_retries=0)
     serving = program(f"""{BEGIN}
 async def main():
