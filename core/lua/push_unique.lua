@@ -64,7 +64,7 @@ for i = first_item, #ARGV, 4 do
       -- A removal first, and a server without memory would let all of this call in: this grows nothing, but is refused there.
       -- without: a replacement opens a full server to the jobs behind it
       if stored == 0 then redis.call('HSET', meta, 'format', 'FORMAT') end
-      if are_expired then redis.pcall('HINCRBY', stats, 'expired', 1) end
+      if are_expired then redis.pcall('HINCRBY', stats, 'expired', are_expired) end
       --- include: push/make_room
     end
     redis.call('HSET', jobs, id, record)

@@ -178,6 +178,16 @@ fn what_nobody_will_run_keeps_nothing_out() {
 }
 
 #[test]
+fn each_expired_job_whose_place_is_taken_is_counted() {
+    let mut stage = Stage::waiting(EXPIRED);
+    stage.command("HSET", Key::Jobs, &["c", EXPIRED]);
+    stage.command("HSET", Key::Keys, &["k", "c"]);
+    assert!(matches!(stage.keep("a"), PushReply::Replaced(_)));
+    assert_eq!((stage.field(Key::Jobs, "c"), stage.field(Key::Keys, "k").as_deref()), (None, Some("a")));
+    assert_eq!(stage.field(Key::Stats, "expired").as_deref(), Some("2"));
+}
+
+#[test]
 fn what_runs_or_has_begun_or_has_not_expired_keeps_its_key() {
     let kept = |stage: &mut Stage, id: &str| {
         assert!(matches!(stage.keep(id), PushReply::Kept(holder) if holder == "a"));

@@ -159,8 +159,10 @@ func (c *Client) call(ctx context.Context, method, path string, body, answer any
 		return err
 	}
 	if response.StatusCode >= 300 {
-		// A proxy may answer with something else.
-		refused := Error{Kind: "internal", Message: string(text), Transient: response.StatusCode >= 500}
+		// A proxy may answer with something else: that it is down, too slow, or asked too often.
+		again := response.StatusCode >= 500 || response.StatusCode == http.StatusRequestTimeout ||
+			response.StatusCode == http.StatusTooManyRequests
+		refused := Error{Kind: "internal", Message: string(text), Transient: again}
 		_ = json.Unmarshal(text, &struct {
 			Error *Error `json:"error"`
 		}{&refused})

@@ -214,7 +214,10 @@ impl From<Error> for Refusal {
         let refusal = Self::new(status_of(&error), error.kind().as_str(), escaped(error.to_string().chars()));
         let refusal = Self { is_transient: error.is_transient(), ..refusal };
         let refusal = match refusal.status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            // Not of a batch that is in by half.
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+                if refusal.is_transient || error.kind() == ErrorKind::Interrupted =>
+            {
                 refusal.with(RETRY_AFTER, "1".to_owned())
             }
             _ => refusal,

@@ -222,10 +222,11 @@ impl Part {
                     (durability, is_again) = (Durability::None, true);
                     continue;
                 }
-                Err(error) => {
-                    let doubt = made.doubt.and_then(Doubt::take);
-                    return Err(doubt.map_or(error, |doubt| *doubt));
+                Err(error) if made.doubt.and_then(Doubt::take).is_some() => {
+                    let why = "the server has executed this call, and could not be asked again what has become of it";
+                    return Err(Error::new(ErrorKind::Timeout, why).caused_by(error));
                 }
+                Err(error) => return Err(error),
                 Ok(reply) => reply,
             };
             match script::wanted(&reply) {

@@ -86,11 +86,11 @@ impl Queue {
     }
 
     /// Pushes up to [`MAX_BATCH`] jobs, with one script call if they have the same `on_duplicate` and are smaller than 4 MiB
-    /// together; returns one outcome for each job, in order. A partitioned queue takes a call for each part at least; when one
-    /// fails, the parts before it have theirs, and the error says how many jobs are stored.
+    /// together; returns one outcome for each job, in order. A partitioned queue takes a call for each part at least.
     ///
     /// All jobs for one part are checked before the first of them is sent. Errors as of [`Queue::push`], but a duplicate is an
-    /// outcome.
+    /// outcome. Of several calls none is made behind one that fails: the first jobs are pushed then, of a partitioned queue those of the
+    /// first parts, and the error says how many.
     pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
         if jobs.len() > MAX_BATCH {
             return Err(self.during("push")(Error::new(
@@ -98,30 +98,31 @@ impl Queue {
                 format!("a batch has at most {MAX_BATCH} jobs: use push_many, which cuts it up"),
             )));
         }
-        let (stored, count) = (AtomicUsize::new(0), jobs.len());
-        self.push_to_parts(jobs, &stored).await.map_err(|error| match stored.into_inner() {
+        let (pushed, count) = (AtomicUsize::new(0), jobs.len());
+        let is_in_order = self.each_part().len() == 1;
+        self.push_to_parts(jobs, &pushed).await.map_err(|error| match pushed.into_inner() {
             0 => error,
-            stored => error.partly_stored(stored, count),
+            pushed => error.partly_pushed(pushed, count, is_in_order),
         })
     }
 
-    /// `stored`: how many jobs are in, also of a call that fails.
-    async fn push_to_parts(&self, jobs: Vec<NewJob>, stored: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
+    /// `pushed`: how many jobs have their outcome, also if the call fails.
+    async fn push_to_parts(&self, jobs: Vec<NewJob>, pushed: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
         if let [part] = self.each_part() {
-            return part.push_batch(jobs, stored).await;
+            return part.push_batch(jobs, pushed).await;
         }
         let assigned: Vec<_> =
             jobs.into_iter().map(|job| self.assign(job)).collect::<Result<_, _>>().map_err(self.during("push"))?;
         let part_of = |(part, _): &(usize, NewJob)| Some(*part);
         self.by_part(assigned, part_of, Pushed::Created { id: String::new() }, |part, jobs| {
-            Box::pin(part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), stored))
+            Box::pin(part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), pushed))
         })
         .await
     }
 
     /// Pushes any number of jobs in batches; `progress` gets each batch's outcomes. Holds one batch in memory.
     ///
-    /// If a batch fails, those before it are stored; the error says how many jobs, and how many of that batch if it was stored in part.
+    /// If a batch fails, those before it are pushed; the error says how many jobs, and how many of that batch if it took several calls.
     pub async fn push_many<I>(&self, jobs: I, mut progress: impl FnMut(&[Pushed])) -> Result<PushSummary, Error>
     where
         I: IntoIterator<Item = NewJob>,
@@ -145,7 +146,7 @@ impl Part {
         let send = move |jobs: Vec<Prepared>| {
             let queue = queue.clone();
             // Of several callers: where not all of them fit, those that came first.
-            async move { Ok(queue.push_prepared(&jobs, IfFull::Fill).await) }
+            async move { Ok(queue.push_of_several(&jobs).await) }
         };
         // Pushes that wait for a disk must not hold up those that do not.
         let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
@@ -160,8 +161,9 @@ impl Part {
         }
     }
 
-    /// All jobs are checked before the first is sent. Adds to `stored` how many jobs are in, also if others fail.
-    async fn push_batch(&self, mut jobs: Vec<NewJob>, stored: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
+    /// All jobs are checked before the first is sent. Behind a call that fails none is made: what is pushed is the beginning. Adds to
+    /// `pushed` how many jobs that is.
+    async fn push_batch(&self, mut jobs: Vec<NewJob>, pushed: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
         if jobs.iter().any(NewJob::asks_for_time) {
             let now = Box::pin(self.server_time()).await?;
             for (index, job) in jobs.iter_mut().enumerate() {
@@ -172,8 +174,17 @@ impl Part {
         let prepare = |(index, job)| self.prepare(job, now).map_err(|error| error.at_index(index));
         let prepared = jobs.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, _>>();
         let prepared = prepared.map_err(self.during("push"))?;
-        let outcomes = self.push_prepared(&prepared, IfFull::Refuse).await;
-        stored.fetch_add(outcomes.iter().filter(|outcome| is_stored(outcome)).count(), Ordering::Relaxed);
+        let mut outcomes = Vec::with_capacity(prepared.len());
+        for run in runs(&prepared) {
+            let before = outcomes.len();
+            if let Err(error) = self.push_run(run, IfFull::Refuse, &mut outcomes).await {
+                outcomes.push(Err(error));
+            }
+            if !outcomes[before..].iter().all(is_pushed) {
+                break;
+            }
+        }
+        pushed.fetch_add(outcomes.iter().take_while(|outcome| is_pushed(outcome)).count(), Ordering::Relaxed);
         outcomes.into_iter().collect()
     }
 
@@ -192,12 +203,20 @@ impl Part {
         job.prepare(made_id.as_str(), now, client.max_data_bytes)
     }
 
-    /// One outcome a job; a call that fails does not keep the next from being tried.
-    async fn push_prepared(&self, jobs: &[Prepared], if_full: IfFull) -> Vec<Outcome> {
+    /// Jobs of several callers; one outcome a job. A call that is refused does not keep the next from being tried. Behind one that has no
+    /// answer none is made: each would wait as long.
+    async fn push_of_several(&self, jobs: &[Prepared]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(jobs.len());
         for run in runs(jobs) {
-            if let Err(error) = self.push_run(run, if_full, &mut outcomes).await {
-                outcomes.extend(run.iter().map(|_| Err(error.clone())));
+            let Err(error) = self.push_run(run, IfFull::Fill, &mut outcomes).await else { continue };
+            let has_no_answer = matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unreachable);
+            outcomes.extend(run.iter().map(|_| Err(error.clone())));
+            if has_no_answer {
+                let not_sent =
+                    || Error::new(ErrorKind::Unreachable, "not sent, because the push before it had no answer");
+                let others = jobs.len() - outcomes.len();
+                outcomes.extend((0..others).map(|_| Err(self.during("push")(not_sent()).caused_by(error.clone()))));
+                break;
             }
         }
         outcomes
@@ -281,11 +300,9 @@ impl Part {
     }
 }
 
-fn is_stored(outcome: &Outcome) -> bool {
-    match outcome {
-        Ok(pushed) => matches!(pushed, Pushed::Created { .. } | Pushed::Replaced { .. }),
-        Err(error) => error.kind() == ErrorKind::NotDurable,
-    }
+/// Is it in, or is another job with its id or key?
+fn is_pushed(outcome: &Outcome) -> bool {
+    outcome.as_ref().err().is_none_or(|error| error.kind() == ErrorKind::NotDurable)
 }
 
 /// The outcome of a job of a call that may not have been confirmed: what is in has that error, also if it was there before.

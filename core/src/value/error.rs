@@ -150,6 +150,7 @@ pub struct Error {
     job_state: Option<State>,
     batch_index: Option<u32>,
     is_partly_done: bool,
+    would_double: bool,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -166,6 +167,7 @@ impl Error {
             job_state: None,
             batch_index: None,
             is_partly_done: false,
+            would_double: false,
             source: None,
         }
     }
@@ -268,12 +270,23 @@ impl Error {
         self.partly_done(&format!("{} {were} {done} before that", counted(jobs, "job")))
     }
 
-    /// Of the jobs of a batch so many are in.
+    /// Of the jobs of a batch so many are pushed: the first ones, or those of some parts of the queue.
     #[must_use]
-    pub(crate) fn partly_stored(mut self, stored: usize, count: usize) -> Self {
+    pub(crate) fn partly_pushed(mut self, pushed: usize, count: usize, is_in_order: bool) -> Self {
         self.message = self.message.replace(": nothing was stored", "").into();
-        let are = verb(stored as u64, "is", "are");
-        self.partly_done(&format!("{stored} of the {count} jobs of this batch {are} stored: do not push those again"))
+        self.would_double = true;
+        let are = verb(pushed as u64, "is", "are");
+        let words = if pushed == count {
+            format!("all {count} jobs of this batch are pushed: do not push them again")
+        } else if is_in_order {
+            format!("the first {pushed} of the {count} jobs of this batch {are} pushed: push only the others again")
+        } else {
+            format!(
+                "{pushed} of the {count} jobs of this batch {are} pushed, those of some partitions: push all of them again only if each has an id or key \
+                 of yours"
+            )
+        };
+        self.partly_done(&words)
     }
 
     /// A part of the call was done, as these words say.
@@ -320,9 +333,10 @@ impl Error {
         self.batch_index.map(|index| index as usize)
     }
 
-    /// May the same call succeed later, without anybody changing it?
+    /// May the same call succeed later, without anybody changing it? False also if it would push jobs twice, because a part of its batch
+    /// is in.
     pub fn is_transient(&self) -> bool {
-        self.kind.is_transient()
+        self.kind.is_transient() && !self.would_double
     }
 
     /// May somebody mend it at the server, or between, without a word to the program? Whoever has worked with the server before waits

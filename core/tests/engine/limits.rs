@@ -435,7 +435,7 @@ async fn the_error_of_a_batch_that_was_stored_in_part_says_so() {
     let stored = queue.counts().await.unwrap().ready - 25;
     assert!(stored > 0 && stored < 60, "{stored}");
     assert_eq!((refused.kind(), refused.is_partly_done()), (ErrorKind::QueueFull, true));
-    let says = format!("{stored} of the 60 jobs of this batch are stored");
+    let says = format!("{stored} of the 60 jobs of this batch are pushed, those of some partitions");
     assert!(refused.to_string().contains(&says), "{refused}");
     assert!(!refused.to_string().contains("nothing was stored"), "{refused}");
     // Nor does a batch of one queue that takes two calls.
@@ -444,12 +444,38 @@ async fn the_error_of_a_batch_that_was_stored_in_part_says_so() {
     let other = |id: &str| NewJob::new(&1).unwrap().id(id);
     let two_ways = vec![other("a"), other("b"), other("c").on_duplicate(duly::OnDuplicate::Keep)];
     let refused = queue.push_batch(two_ways).await.unwrap_err();
-    assert!(refused.to_string().contains("2 of the 3 jobs of this batch are stored"), "{refused}");
+    assert!(refused.to_string().contains("the first 2 of the 3 jobs of this batch are pushed"), "{refused}");
+    assert!(!refused.is_transient(), "the same batch would double them");
     // What the batches before had is no part of this one.
     queue.set_limits(&Limits::new().max_length(1_010)).await.unwrap();
     let refused = queue.push_many(batch(1_500), |_| ()).await.unwrap_err().to_string();
     assert!(refused.contains("nothing of this batch was stored"), "{refused}");
     assert!(refused.contains("1000 jobs of the batches before are pushed"), "{refused}");
+}
+
+#[tokio::test]
+async fn nothing_of_a_batch_is_stored_behind_a_call_that_is_refused() {
+    let server = Server::start();
+    let queue = server.queue("q");
+    // Two calls, because they have more than 4 MiB.
+    let batch = || (0..1_000).map(|number| NewJob::new(&(number, "x".repeat(6_000))).unwrap()).collect::<Vec<_>>();
+    let of_first_call = 4 * 1024 * 1024 / 6_050;
+    for room in [500, 900] {
+        queue.set_limits(&Limits::new().max_length(room)).await.unwrap();
+        let refused = queue.push_batch(batch()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull, "{refused}");
+        let stored = queue.counts().await.unwrap().ready;
+        if stored == 0 {
+            assert!((room, refused.is_transient()) == (500, true) && !refused.is_partly_done(), "{refused}");
+            continue;
+        }
+        assert!((room, stored.abs_diff(of_first_call) < 20) == (900, true), "{stored}");
+        assert!(refused.to_string().contains(&format!("the first {stored} of the 1000 jobs")), "{refused}");
+        let jobs = queue.reserve(&ReserveOptions::new().max(1_000)).await.unwrap();
+        let number = |job: &duly::Job| serde_json::from_str::<(u64, String)>(job.envelope.data.as_str()).unwrap().0;
+        let numbers: Vec<_> = jobs.iter().map(number).collect();
+        assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    }
 }
 
 #[tokio::test]
@@ -465,7 +491,7 @@ async fn what_is_stored_but_not_durable_is_named_and_counted() {
     assert!(queue.find(error.job_id().unwrap()).await.unwrap().is_some(), "{error}");
     let error = queue.push_batch(vec![new(), durable(), durable()]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
-    assert!(error.to_string().contains("3 of the 3 jobs of this batch are stored"), "{error}");
+    assert!(error.to_string().contains("all 3 jobs of this batch are pushed"), "{error}");
     assert_eq!(ready().await, 4);
     // What stores nothing has nothing to confirm: also the first call of a client that does not know yet that the queue has limits.
     queue.set_limits(&Limits::new().max_length(5)).await.unwrap();
@@ -484,7 +510,7 @@ async fn what_is_stored_but_not_durable_is_named_and_counted() {
     let stored = queue.find(keyed.job_id().unwrap()).await.unwrap().unwrap();
     assert_eq!(stored.job.envelope.key.as_deref(), Some("k"), "{keyed}");
     let error = queue.push_batch(vec![durable().id("a"), durable(), durable().id("b")]).await.unwrap_err();
-    assert!(error.to_string().contains("2 of the 3 jobs of this batch are stored"), "{error}");
+    assert!(error.to_string().contains("all 3 jobs of this batch are pushed"), "{error}");
     // Whoever keeps a job relies on it as well.
     let error = queue.push(durable().id("a").on_duplicate(OnDuplicate::Keep)).await.unwrap_err();
     assert_eq!((error.kind(), error.job_id()), (ErrorKind::NotDurable, Some("a")), "{error}");

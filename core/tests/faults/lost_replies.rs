@@ -743,3 +743,50 @@ async fn a_queue_whose_delete_was_given_up_is_listed_with_its_next_use() {
     queue.push(new_job("a")).await.unwrap();
     assert_eq!(listed(&client).await, ["orders"]);
 }
+
+#[tokio::test]
+async fn a_durable_push_that_cannot_be_asked_about_is_not_said_to_be_in() {
+    let server = Server::start();
+    let direct = server.queue("orders");
+    direct.set_limits(&Limits::new().max_length(1)).await.unwrap();
+    direct.push(new_job("first")).await.unwrap();
+    let proxy = Proxy::before(server.port()).await;
+    let short = Duration::from_secs(1);
+    let client = proxy.builder().deadline(short).command_timeout(Duration::from_millis(100)).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    assert_eq!(queue.push(new_job("knows the length now")).await.unwrap_err().kind(), ErrorKind::QueueFull);
+    // The server answers, without a confirmation by a replica; asked once more for what became of the job, it is not there.
+    proxy.next_after(1, Fault::LoseRequest);
+    (0..100).for_each(|_| proxy.next_after(0, Fault::LoseRequest));
+    let durable = new_job("second").durability(duly::Durability::Replicas { count: 1 });
+    let error = queue.push(durable).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
+    assert!(error.to_string().contains("has executed this call"), "{error}");
+    assert_eq!(direct.counts().await.unwrap().ready, 1);
+}
+
+#[tokio::test]
+async fn behind_a_push_without_an_answer_the_others_of_a_batch_are_not_sent() {
+    let server = Server::start();
+    let (direct, proxy) = (server.queue("orders"), Proxy::before(server.port()).await);
+    let client =
+        proxy.builder().deadline(Duration::from_secs(1)).fail_fast(false).max_data_bytes(4_000_000).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    queue.push(new_job("knows the server")).await.unwrap();
+    // Each of these takes a call.
+    let jobs = || (0..3).map(|number| NewJob::new(&(number, "x".repeat(3_000_000))).unwrap().max_retries(number));
+    proxy.next(Fault::LoseReply);
+    let error = queue.push_batch(jobs().collect()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unreachable), "{error}");
+    proxy.reopen();
+    client.ping().await.unwrap();
+    assert_eq!(direct.counts().await.unwrap().ready, 2, "the first one was executed");
+    // Of several callers: whoever stood behind in the same round hears so.
+    proxy.next(Fault::LoseReply);
+    let outcomes = futures_util::future::join_all(jobs().map(|job| queue.push(job))).await;
+    let said: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap_err().to_string()).collect();
+    assert!(said.last().unwrap().contains("not sent, because the push before it had no answer"), "{said:?}");
+    proxy.reopen();
+    client.ping().await.unwrap();
+    assert_eq!(direct.counts().await.unwrap().ready, 3, "{said:?}");
+}
