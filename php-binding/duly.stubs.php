@@ -242,6 +242,17 @@ namespace Duly {
         }
 
         /**
+         * Says how it reaches its server, with the password.
+         *
+         * @internal of the extension `duly_console`, and may change with every version
+         *
+         * @throws Exception\InvalidArgumentException if the client was closed
+         */
+        public function settings(): string
+        {
+        }
+
+        /**
          * Closes the connections as soon as no queue, job or other client with the same settings uses them. Later
          * calls on this object throw.
          */
@@ -2208,7 +2219,7 @@ namespace Duly {
     }
 
     /**
-     * The page of `duly web` for a web application.
+     * The page of `duly web` for a web application. It is in the extension `duly_console`.
      *
      * @internal of `Duly\Web`, and may change with every version
      */
@@ -2218,6 +2229,7 @@ namespace Duly {
          * Shows the queues of this client; `hideData`: without data, headers and results for those who may only look.
          *
          * @throws Exception\InvalidArgumentException if the client was closed
+         * @throws Exception\UnsupportedException if the extensions `duly` and `duly_console` are of different versions
          */
         public function __construct(Client $client, bool $hideData)
         {

@@ -16,7 +16,7 @@ final class InstallTest extends TestCase
     protected function setUp(): void
     {
         $this->folder = sys_get_temp_dir() . '/duly-install-' . getmypid();
-        $copy = "mkdir -p {$this->folder}/php-binding && cp -r php-binding/ext {$this->folder}/php-binding/"
+        $copy = "mkdir -p {$this->folder}/php-binding && cp -r php-binding/ext php-binding/ext-console {$this->folder}/php-binding/"
             . " && cp Cargo.toml {$this->folder}/";
         self::succeeds($copy, self::ROOT);
         self::succeeds('phpize', $this->ext());
@@ -35,6 +35,18 @@ final class InstallTest extends TestCase
         self::succeeds("HOME={$this->folder} PATH=/usr/bin:/bin {$configure}", $this->ext());
         self::succeeds('PATH=/usr/bin:/bin make', $this->ext());
         $this->installs();
+    }
+
+    public function testTheModuleWithCommandAndPageIsInstalledByTheSameFiles(): void
+    {
+        $binary = realpath(self::ROOT . '/build/duly_console.so');
+        $commands = "phpize && ./configure --with-duly-binary={$binary} && make";
+        self::succeeds("HOME={$this->folder} PATH=/usr/bin:/bin sh -c '{$commands}'", $this->ext('ext-console'));
+        $this->installs('ext-console', 'duly_console');
+        // A dry run says which crate it would be without a binary.
+        self::succeeds('./configure', $this->ext('ext-console'));
+        [, $said] = self::ends('make --dry-run duly-cargo', $this->ext('ext-console'));
+        self::assertMatchesRegularExpression('/build --release --locked --package duly-php-console$/m', $said);
     }
 
     public function testCargoBuildsIt(): void
@@ -89,20 +101,22 @@ final class InstallTest extends TestCase
         // Composer and PIE take the version of these two from the tag.
         self::assertArrayNotHasKey('version', $json('/php-binding/composer.json'));
         self::assertArrayNotHasKey('version', $json('/php-binding/ext/composer.json'));
+        self::assertArrayNotHasKey('version', $json('/php-binding/ext-console/composer.json'));
+        self::assertSame($found[1], phpversion('duly_console'));
     }
 
-    private function installs(): void
+    private function installs(string $folder = 'ext', string $name = 'duly'): void
     {
-        self::succeeds("make install INSTALL_ROOT={$this->folder}/root", $this->ext());
-        $module = $this->folder . '/root' . ini_get('extension_dir') . '/duly.so';
+        self::succeeds("make install INSTALL_ROOT={$this->folder}/root", $this->ext($folder));
+        $module = $this->folder . '/root' . ini_get('extension_dir') . "/{$name}.so";
         self::assertFileExists($module);
-        [$status, $said] = self::ends("php -n -d extension={$module} -r 'echo phpversion(\"duly\");'", $this->folder);
-        self::assertSame([0, (string) phpversion('duly')], [$status, $said]);
+        [$status, $said] = self::ends("php -n -d extension={$module} -r 'echo phpversion(\"{$name}\");'", $this->folder);
+        self::assertSame([0, (string) phpversion($name)], [$status, $said]);
     }
 
-    private function ext(): string
+    private function ext(string $folder = 'ext'): string
     {
-        return $this->folder . '/php-binding/ext';
+        return "{$this->folder}/php-binding/{$folder}";
     }
 
     private static function succeeds(string $command, string $folder): void

@@ -40,7 +40,7 @@ CODE = (
     "core/lua/**/*.lua",
     "py-binding/python/**/*.py*",
     "py-binding/src/**/*.rs",
-    "php-binding/src/**/*.rs",
+    "php-binding/**/src/**/*.rs",
     "php-binding/php/**/*.php",
 )
 # A row of a table: its number, such as X10a, and its last cell.
@@ -190,11 +190,14 @@ def test_only_what_is_marked_as_a_test_is_one_in_rust() -> None:
 
 def test_the_skins_have_the_same_files_but_for_those_that_the_page_lists() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
+    sources = {"py-binding": ["src"], "php-binding": ["src", "console/src", "shared/src"]}
     files = {
         skin: {
-            str(file.relative_to(ROOT / skin / "src").with_suffix("")) for file in (ROOT / skin / "src").rglob("*.rs")
+            str(file.relative_to(ROOT / skin / folder).with_suffix(""))
+            for folder in folders
+            for file in (ROOT / skin / folder).rglob("*.rs")
         }
-        for skin in ("py-binding", "php-binding")
+        for skin, folders in sources.items()
     }
     both = files["py-binding"] & files["php-binding"]
     for skin, all_files in files.items():

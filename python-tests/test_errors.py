@@ -41,7 +41,7 @@ def test_every_kind_of_the_core_has_its_class_in_both_languages() -> None:
     kinds = dict(re.findall(r'Self::(\w+) => "(\w+)"', core))
     assert len(kinds) > 20
     assert set(BY_KIND) == set(kinds.values())
-    of_php = (ROOT / "php-binding/src/error.rs").read_text()
+    of_php = (ROOT / "php-binding/shared/src/error.rs").read_text()
     assert set(re.findall(r"\(ErrorKind::(\w+), \"", of_php)) == set(kinds)
     documented = (ROOT / "docs/errors.md").read_text()
     assert [kind for kind in kinds.values() if f"`{kind}`" not in documented] == []

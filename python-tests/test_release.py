@@ -110,14 +110,16 @@ def test_a_release_is_what_the_jobs_make_and_nothing_less(tmp_path: Path) -> Non
     arch = {"ubuntu-22.04": "x86_64", "ubuntu-22.04-arm": "arm64"}
     cells = itertools.product(matrix["php"], matrix["threads"], matrix["runner"], matrix["system"])
     archives = {
-        f"php_duly-{VERSION}_php{php}-{arch[runner]}-linux-{words[system]}{words[threads]}.zip"
+        f"{extension}-{VERSION}_php{php}-{arch[runner]}-linux-{words[system]}{words[threads]}.zip"
         for php, threads, runner, system in cells
+        for extension in ("php_duly", "php_duly_console")
     }
     wheels = {
         f"duly-{VERSION}-cp310-abi3-manylinux2014_{cpu}.manylinux_2_17_{cpu}.whl" for cpu in ("x86_64", "aarch64")
     }
-    bills = {f"duly-{VERSION}-{crate}.cdx.json" for crate in ("php-binding", "py-binding")}
-    sources = {f"php_duly-{VERSION}-src.tgz", f"duly-{VERSION}-php-classes.zip", f"duly-{VERSION}.tar.gz"}
+    bills = {f"duly-{VERSION}-{crate}.cdx.json" for crate in ("php-binding", "php-binding-console", "py-binding")}
+    sources = {f"{extension}-{VERSION}-src.tgz" for extension in ("php_duly", "php_duly_console")}
+    sources |= {f"duly-{VERSION}-php-classes.zip", f"duly-{VERSION}.tar.gz"}
     files = archives | wheels | bills | sources
     for file in files:
         (tmp_path / file).write_text(file, "utf-8")

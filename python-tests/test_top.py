@@ -160,10 +160,10 @@ def test_the_terminal_is_given_back(start: Start, client: duly.Client, end: str 
 def test_phps_terminal_is_given_back(
     client: duly.Client, server: Server, prefix: str, by: signal.Signals, status: int
 ) -> None:
-    extension = PHP.parent / "build/duly.so"
+    extension = PHP.parent / "build/duly_console.so"
     php = shutil.which("php")
     if php is None or not extension.exists():
-        pytest.skip("php, or build/duly.so, is missing")
+        pytest.skip("php, or build/duly_console.so, is missing")
     client.queue("orders").push(1)
     command = [php, "-n", "-d", f"extension={extension}", str(PHP / "bin/duly"), "top"]
     top = Terminal([*command, "--url", server.url, "--prefix", prefix])

@@ -35,7 +35,7 @@ case ${1:-} in
 '')
     # All in one call, or most would be compiled once for each of them.
     profile=release
-    cargo build --release -p duly -p duly-python -p duly-php --lib --examples
+    cargo build --release -p duly -p duly-python -p duly-php -p duly-php-console --lib --examples
     ;;
 *)
     sed -n '2s/^# //p' "$0" >&2
@@ -44,7 +44,8 @@ case ${1:-} in
 esac
 put "$(library "$target/$profile" _core)" py-binding/python/duly/_core.abi3.so
 put "$(library "$target/$profile" duly_php)" build/duly.so
-# The ini file lets every PHP that inherits PHP_INI_SCAN_DIR load the extension, php-fpm's and tests' children too.
+put "$(library "$target/$profile" duly_php_console)" build/duly_console.so
+# The ini file lets every PHP that inherits PHP_INI_SCAN_DIR load the extensions, php-fpm's and tests' children too.
 mkdir -p build/php.d
-echo "extension=$PWD/build/duly.so" >build/php.d/duly.ini
+printf 'extension=%s\n' "$PWD/build/duly.so" "$PWD/build/duly_console.so" >build/php.d/duly.ini
 .venv/bin/python tools/link_python.py

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes what a release consists of, in build/release/out: tools/release.sh --dry-run
 #
-# - for the PHP of this machine: the extension, linked against glibc 2.17, in an archive with the name that PIE looks for
-# - the source archive of the extension (package duly/ext), and that of the classes (duly/duly)
+# - for the PHP of this machine: the two extensions, linked against glibc 2.17, each in an archive with the name that PIE looks for
+# - the source archives of the extensions (packages duly/ext and duly/ext-console), and that of the classes (duly/duly)
 # - the wheel (manylinux 2.17) and the source distribution for Python
-# - a bill of materials (CycloneDX) of the extension and of the module, and SHA256SUMS
+# - a bill of materials (CycloneDX) of each extension and of the module, and SHA256SUMS
 #
 # What was compiled is tried: installed and used. Of archives with sources, the workspace must be whole. It publishes nothing: .github/workflows/release.yml does that, for every PHP
 # and processor of its matrix, by calling this script for one part in each job.
@@ -35,7 +35,7 @@ check_version() {
     [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/composer.json requires ext-duly $found"
     found=$(sed -n "s/.*CLASSES = '\(.*\)';.*/\1/p" php-binding/php/src/Version.php)
     [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/php/src/Version.php $found"
-    for crate in duly duly-php duly-python duly-console; do
+    for crate in duly duly-php duly-php-console duly-php-shared duly-python duly-console; do
         found=$(grep -A 1 "^name = \"$crate\"$" Cargo.lock | sed -n 's/^version = "\(.*\)"$/\1/p')
         [ "$found" = "$version" ] || give_up "Cargo.toml says $version and Cargo.lock has $crate ${found:-not at all}"
     done
@@ -72,14 +72,14 @@ check_glibc() {
     say "$(basename "$1") needs glibc $needed"
 }
 
-# As PIE calls it: php_duly-0.1.0_php8.2-x86_64-linux-glibc.zip, with -zts for a PHP with threads.
+# pie_name <extension>: as PIE calls it: php_duly-0.1.0_php8.2-x86_64-linux-glibc.zip, with -zts for a PHP with threads.
 pie_name() {
     # shellcheck disable=SC2016 # PHP's variables
     php -r '
         $libc = str_contains((string) @file_get_contents(PHP_BINARY), "ld-musl") ? "musl" : "glibc";
         $arch = strtr(php_uname("m"), ["aarch64" => "arm64", "AMD64" => "x86_64"]);
-        printf("php_duly-%s_php%d.%d-%s-%s-%s%s", $argv[1], PHP_MAJOR_VERSION, PHP_MINOR_VERSION, $arch,
-            strtolower(PHP_OS_FAMILY), PHP_OS_FAMILY === "Linux" ? $libc : "bsdlibc", PHP_ZTS ? "-zts" : "");' "$version"
+        printf("php_%s-%s_php%d.%d-%s-%s-%s%s", $argv[2], $argv[1], PHP_MAJOR_VERSION, PHP_MINOR_VERSION, $arch,
+            strtolower(PHP_OS_FAMILY), PHP_OS_FAMILY === "Linux" ? $libc : "bsdlibc", PHP_ZTS ? "-zts" : "");' "$version" "$1"
 }
 
 # Not `cargo zigbuild`: that gives zig's headers also to bindgen, whose libclang crashes on them. Only the link decides which
@@ -94,38 +94,44 @@ linked_by_zig() {
 
 triple() { echo "$(uname -m)-unknown-linux-gnu"; }
 
-php_extension() {
-    local name module folder
-    name=$(pie_name)
-    case $name in
+php_extensions() {
+    local packages=(-p duly-php -p duly-php-console) built
+    case $(pie_name duly) in
     *-linux-glibc*)
         tools
-        say "building $name with glibc $oldest_glibc (minutes)"
-        linked_by_zig cargo build --quiet --release --locked -p duly-php --target "$(triple)"
-        module=$target/$(triple)/release/libduly_php.so
-        check_glibc "$module"
+        say "building the PHP extensions with glibc $oldest_glibc (minutes)"
+        linked_by_zig cargo build --quiet --release --locked "${packages[@]}" --target "$(triple)"
+        built=$target/$(triple)/release
+        check_glibc "$built/libduly_php.so"
+        check_glibc "$built/libduly_php_console.so"
         ;;
     *)
-        say "building $name"
-        cargo build --quiet --release --locked -p duly-php
-        module=$target/release/libduly_php.so
-        [ -e "$module" ] || module=$target/release/libduly_php.dylib
+        say "building the PHP extensions"
+        cargo build --quiet --release --locked "${packages[@]}"
+        built=$target/release
         ;;
     esac
-    folder=$(mktemp -d)
-    cp "$module" "$folder/duly.so"
-    strip --strip-debug "$folder/duly.so" 2>/dev/null || strip -S "$folder/duly.so"
-    cp LICENSE-MIT LICENSE-APACHE "$folder"
-    (cd "$folder" && zip -qX "$out/$name.zip" duly.so LICENSE-MIT LICENSE-APACHE)
-    rm -rf "$folder"
-    try_php "$out/$name.zip"
+    php_archive duly "$built/libduly_php"
+    php_archive duly_console "$built/libduly_php_console"
+    try_php "$out/$(pie_name duly).zip" "$out/$(pie_name duly_console).zip"
 }
 
-# Unpacked elsewhere, loaded by a PHP without settings: a job is pushed, run and acked.
-try_php() {
+# php_archive <extension> <library without its ending>
+php_archive() {
     local folder
     folder=$(mktemp -d)
-    (cd "$folder" && unzip -q "$1")
+    cp "$2.so" "$folder/$1.so" 2>/dev/null || cp "$2.dylib" "$folder/$1.so"
+    strip --strip-debug "$folder/$1.so" 2>/dev/null || strip -S "$folder/$1.so"
+    cp LICENSE-MIT LICENSE-APACHE "$folder"
+    (cd "$folder" && zip -qX "$out/$(pie_name "$1").zip" "$1.so" LICENSE-MIT LICENSE-APACHE)
+    rm -rf "$folder"
+}
+
+# Unpacked elsewhere, loaded by a PHP without settings: a job is pushed, run and acked, and seen by the command and on the page.
+try_php() {
+    local folder archive
+    folder=$(mktemp -d)
+    for archive in "$@"; do (cd "$folder" && unzip -qo "$archive"); done
     # shellcheck disable=SC2016 # PHP's variables
     php -n -d extension="$folder/duly.so" -r '
         $queue = (new Duly\Client("embedded:" . $argv[1] . "/data"))->queue("orders");
@@ -133,8 +139,16 @@ try_php() {
         $job = $queue->reserve(wait: 5);
         exit($job !== null && $job->id === $id && $job->ack() === null && phpversion("duly") === $argv[2] ? 0 : 1);
     ' "$folder" "$version" || give_up "$1 does not work in this PHP"
+    # shellcheck disable=SC2016 # PHP's variables
+    php -n -d extension="$folder/duly.so" -d extension="$folder/duly_console.so" -r '
+        $url = "embedded:" . $argv[1] . "/data";
+        $engine = new Duly\WebEngine(new Duly\Client($url), false);
+        [$status, $page] = $engine->handle("GET", "/queues", "", [], "", ["view"], null, "", false);
+        $isListed = $status === "200" && str_contains($page, "orders");
+        exit($isListed && Duly\Console::run(["counts", "orders", "--url", $url]) === 0 ? 0 : 1);
+    ' "$folder" >"$work/console.log" || give_up "$2 does not work in this PHP: see $work/console.log"
     rm -rf "$folder"
-    say "$(basename "$1") works in PHP $(php -r 'echo PHP_VERSION;')"
+    for archive in "$@"; do say "$(basename "$archive") works in PHP $(php -r 'echo PHP_VERSION;')"; done
 }
 
 # Whether cargo finds all crates of the workspace in an archive with sources, and what they need.
@@ -145,20 +159,27 @@ whole_workspace() {
 
 # The workspace is whole, because Cargo.lock is that of the whole workspace.
 php_sources() {
-    local name=php_duly-$version-src folder
+    php_source duly ext
+    php_source duly_console ext-console
+    git archive --format=zip --prefix="duly-$version/" -o "$out/duly-$version-php-classes.zip" HEAD:php-binding composer.json bin php \
+        duly.stubs.php
+    say "duly-$version-php-classes.zip"
+}
+
+# php_source <extension> <its folder in php-binding>
+php_source() {
+    local name=php_$1-$version-src folder
     folder=$(mktemp -d)
     git archive --format=tar --prefix="$name/" HEAD Cargo.toml Cargo.lock .cargo rustfmt.toml README.md \
         LICENSE-MIT LICENSE-APACHE core console php-binding py-binding bench | tar -x -C "$folder"
-    cp php-binding/ext/composer.json "$folder/$name/composer.json"
+    cp "php-binding/$2/composer.json" "$folder/$name/composer.json"
     tar --sort=name --owner=0 --group=0 --numeric-owner -czf "$out/$name.tgz" -C "$folder" "$name"
     whole_workspace "$folder/$name" --locked
     # As PIE begins; that cargo builds it is a test of its own (php-tests/InstallTest.php).
-    (cd "$folder/$name/php-binding/ext" && phpize && ./configure) >"$work/configure.log" 2>&1 ||
+    (cd "$folder/$name/php-binding/$2" && phpize && ./configure) >"$work/configure.log" 2>&1 ||
         give_up "phpize and configure fail in the source archive: see $work/configure.log"
     rm -rf "$folder"
-    git archive --format=zip --prefix="duly-$version/" -o "$out/duly-$version-php-classes.zip" HEAD:php-binding composer.json bin php \
-        duly.stubs.php
-    say "$name.tgz and duly-$version-php-classes.zip"
+    say "$name.tgz"
 }
 
 python_packages() {
@@ -195,8 +216,8 @@ bill_of_materials() {
     fi
     cargo cyclonedx --quiet --format json --target "$(triple)" --override-filename sbom
     local crate
-    for crate in php-binding py-binding; do
-        mv "$crate/sbom.json" "$out/duly-$version-$crate.cdx.json"
+    for crate in php-binding php-binding/console py-binding; do
+        mv "$crate/sbom.json" "$out/duly-$version-${crate//\//-}.cdx.json"
     done
     find . -name sbom.json -not -path './target/*' -delete
     say "bills of materials"
@@ -209,7 +230,9 @@ check_whole() {
         for arch in x86_64 arm64; do
             for libc in glibc musl; do
                 for threads in '' -zts; do
-                    wanted+=("php_duly-${version}_php$php-$arch-linux-$libc$threads.zip")
+                    for file in php_duly php_duly_console; do
+                        wanted+=("$file-${version}_php$php-$arch-linux-$libc$threads.zip")
+                    done
                 done
             done
         done
@@ -217,8 +240,8 @@ check_whole() {
     for arch in x86_64 aarch64; do
         wanted+=("duly-$version-cp310-abi3-manylinux2014_$arch.manylinux_${oldest_glibc/./_}_$arch.whl") # as maturin orders it
     done
-    wanted+=("php_duly-$version-src.tgz" "duly-$version-php-classes.zip" "duly-$version.tar.gz")
-    wanted+=("duly-$version-php-binding.cdx.json" "duly-$version-py-binding.cdx.json")
+    wanted+=("php_duly-$version-src.tgz" "php_duly_console-$version-src.tgz" "duly-$version-php-classes.zip" "duly-$version.tar.gz")
+    wanted+=("duly-$version-php-binding.cdx.json" "duly-$version-php-binding-console.cdx.json" "duly-$version-py-binding.cdx.json")
     for file in "${wanted[@]}"; do
         [ -s "$1/$file" ] || { say "$file is missing"; missing=1; }
     done
@@ -242,13 +265,13 @@ rm -rf "$out"
 mkdir -p "$out"
 case $1 in
 --php)
-    php_extension
+    php_extensions
     php_sources
     ;;
 --python) python_packages ;;
 --bill) bill_of_materials ;;
 --dry-run)
-    php_extension
+    php_extensions
     php_sources
     python_packages
     bill_of_materials

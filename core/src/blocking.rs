@@ -146,6 +146,15 @@ impl Client {
         self.shared.hurried.get_or_try_init(make).cloned()
     }
 
+    /// Its settings for another library in this process: see [`ClientBuilder::hand_over`].
+    ///
+    /// Errors: `InvalidArgument` if this client is closed.
+    #[doc(hidden)] // for PHP
+    pub fn hand_over(&self) -> Result<String, Error> {
+        self.inner()?;
+        self.shared.builder.hand_over()
+    }
+
     /// Any call on the client, waited for.
     pub fn wait_for<T, I: Interrupt, F: Future<Output = Result<T, Error>>>(
         &self,

@@ -323,6 +323,12 @@ impl Client {
         Ok(self.blocking()?.ping(&mut Signals)?)
     }
 
+    /// How it reaches its server, for the extension `duly_console`: a text that has the password. Internal.
+    pub fn settings(&self) -> PhpResult<String> {
+        let settings = self.blocking()?.hand_over();
+        Ok(settings.map_err(Fault::from)?)
+    }
+
     /// Lets go of the connections, which end as soon as no queue, job or other client with the same settings uses them.
     pub fn close(&self) {
         let Some(client) = self.client.take() else { return };

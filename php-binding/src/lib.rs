@@ -2,6 +2,8 @@
 //!
 //! Loading it registers classes and does nothing else: no thread, no runtime, no connection before the first call. Rust calls
 //! into PHP only where nothing of Rust is left to unwind: to encode data before a call, and between the slices of a wait.
+//!
+//! `shared` has what the second extension needs too; that is `console`, with the command `duly` and the page.
 
 // Its tests are in php-tests. `cargo test --lib` would compile it once more for none, even with `test = false`.
 #![cfg(not(test))]
@@ -14,13 +16,8 @@
 #![allow(unreachable_pub, missing_docs)]
 
 mod audit;
-mod call;
-mod class;
 mod client;
-mod console;
 mod consumer;
-mod convert;
-mod error;
 mod history;
 mod inspect;
 mod iterate;
@@ -28,10 +25,8 @@ mod job;
 mod limits;
 mod lock;
 mod message;
-mod method;
 mod new_job;
 mod operate;
-mod page;
 mod push_many;
 mod queue;
 mod rates;
@@ -46,15 +41,14 @@ mod settings;
 mod supervise;
 mod telemetry;
 mod topic;
-mod waiting;
 mod words;
 mod worker;
 
 use std::panic::catch_unwind;
 
+use duly_php_shared::method::Methods;
+use duly_php_shared::{call, class, convert, error, waiting};
 use ext_php_rs::prelude::*;
-
-use crate::method::Methods;
 
 /// What PHP asks for when it loads the extension.
 #[php_module]
@@ -77,7 +71,6 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
     }
     register!(
         client::Client,
-        console::Console,
         consumer::Consumer,
         queue::Queue,
         job::Job,
@@ -89,7 +82,6 @@ fn register_classes() -> ext_php_rs::error::Result<()> {
         schedule::SyncReport,
         schedules::Schedules,
         worker::WorkerEngine,
-        page::WebEngine,
         supervise::Supervision,
         push_many::PushSummary,
         inspect::Counts,

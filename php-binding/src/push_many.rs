@@ -2,6 +2,7 @@
 
 use duly::Pushed;
 use duly::blocking::{Interrupt, LongPush};
+use ext_php_rs::convert::IntoZval as _;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::Zval;
@@ -81,6 +82,8 @@ fn with_summary(fault: Fault, so_far: &LongPush) -> Fault {
         Fault::Duly(error) => {
             let pushed = PushSummary::of(so_far, so_far.ids().map(<[_]>::to_vec));
             let index = error.batch_index().map_or(so_far.total(), |index| index as u64);
+            // A value that cannot be made leaves null: the exception must be thrown all the same.
+            let pushed = pushed.into_zval(false).unwrap_or_else(|_| Zval::null());
             Fault::Pushing(Box::new(Pushing { error, index: signed(index), pushed }))
         }
         other => other,

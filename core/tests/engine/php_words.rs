@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-#[path = "../../../php-binding/src/error/spelling.rs"]
+#[path = "../../../php-binding/shared/src/error/spelling.rs"]
 mod spelling;
 use spelling::{in_php, in_php_words};
 

@@ -40,6 +40,7 @@ final class Web
      * @param ?object $logger a PSR-3 logger, which gets the same lines
      *
      * @throws Exception\InvalidArgumentException
+     * @throws Exception\UnsupportedException without the extension `duly_console`
      */
     public function __construct(
         Client $client,
@@ -49,6 +50,12 @@ final class Web
         ?callable $log = null,
         ?object $logger = null,
     ) {
+        if (!class_exists(WebEngine::class, false)) {
+            throw new Exception\UnsupportedException(
+                'the page needs the PHP extension duly_console, which is not loaded: '
+                    . 'add extension=duly_console.so to php.ini',
+            );
+        }
         $this->engine = new WebEngine($client, $hideData);
         $this->can = $can;
         $this->user = $user ?? static fn (mixed $who): ?string => is_string($who) ? $who : null;

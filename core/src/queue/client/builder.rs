@@ -1,5 +1,7 @@
 //! The settings of a client: what a program and its environment say.
 
+mod handed_over;
+
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;

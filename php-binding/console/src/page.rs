@@ -1,22 +1,73 @@
 //! `Duly\WebEngine`: the page of `duly web`, as `Duly\Web` asks for it.
 
-use duly_console::{Rights, Visit, WebPage};
-use ext_php_rs::binary::Binary;
-use ext_php_rs::convert::FromZval as _;
-use ext_php_rs::flags::ClassFlags;
-use ext_php_rs::prelude::*;
-use ext_php_rs::types::ZendHashTable;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, PoisonError};
 
-use crate::client::Client;
-use crate::convert::{Text, text, utf8, values};
-use crate::error::Fault;
-use crate::waiting::Signals;
+use duly::ClientBuilder;
+use duly::blocking::{Client, process};
+use duly_console::{Rights, Visit, WebPage};
+use duly_php_shared::call;
+use duly_php_shared::convert::{Text, text, utf8, values};
+use duly_php_shared::error::Fault;
+use duly_php_shared::waiting::Signals;
+use ext_php_rs::binary::Binary;
+use ext_php_rs::convert::FromZval;
+use ext_php_rs::flags::{ClassFlags, DataType};
+use ext_php_rs::prelude::*;
+use ext_php_rs::types::{ZendHashTable, ZendObject, Zval};
 
 /// The page of `duly web` for a web application, which calls it for each request. Internal.
 #[php_class]
 #[php(name = "Duly\\WebEngine")]
 #[php(flags = ClassFlags::Final)]
 pub struct WebEngine(WebPage);
+
+/// A `Duly\Client`, which is of the other extension.
+pub struct OtherClient<'a>(&'a ZendObject);
+
+impl<'a> FromZval<'a> for OtherClient<'a> {
+    const TYPE: DataType = DataType::object("Duly\\Client");
+
+    fn from_zval(value: &'a Zval) -> Option<Self> {
+        value.dereference().object().map(Self)
+    }
+}
+
+/// Of settings, which have a password, only what cannot be turned back is kept.
+type Key = (u64, u64);
+#[expect(clippy::disallowed_types, reason = "PHP's only thread makes it, and the same thread forks")]
+static HASHERS: std::sync::LazyLock<(RandomState, RandomState)> = std::sync::LazyLock::new(Default::default);
+/// They outlive the request that made them, so that php-fpm reuses their connections.
+static CLIENTS: Mutex<Vec<(Key, Client)>> = Mutex::new(Vec::new());
+/// So many are kept; of more the one that was asked for first goes.
+const MOST_KEPT: usize = 4;
+
+impl OtherClient<'_> {
+    /// A client of this extension with its settings.
+    fn client(&self) -> Result<Client, Fault> {
+        let settings = call::method(self.0, "settings", Vec::new())?;
+        let settings = settings.and_then(|settings| settings.string());
+        let settings =
+            settings.ok_or_else(|| Fault::invalid("the extensions duly and duly_console must be of one version"))?;
+        let key = (HASHERS.0.hash_one(&settings), HASHERS.1.hash_one(&settings));
+        // What is done under the lock cannot panic half-way through a change.
+        let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = clients.iter().position(|(other, _)| *other == key);
+        let entry = match known {
+            Some(at) => clients.remove(at),
+            None => (key, Client::new(ClientBuilder::of_handed_over(&settings)?.language("php"))?),
+        };
+        let client = entry.1.clone();
+        clients.push(entry);
+        let gone = (clients.len() > MOST_KEPT).then(|| clients.remove(0));
+        drop(clients);
+        if gone.is_some() {
+            drop(gone);
+            process::end_what_is_gone();
+        }
+        Ok(client)
+    }
+}
 
 /// Names and values, one behind the other.
 fn pairs(headers: &ZendHashTable) -> Result<Vec<(String, Vec<u8>)>, Fault> {
@@ -32,8 +83,8 @@ fn pairs(headers: &ZendHashTable) -> Result<Vec<(String, Vec<u8>)>, Fault> {
 #[php_impl]
 impl WebEngine {
     /// The queues of this client; `hideData`: without data, headers and results for those who may only look.
-    pub fn __construct(client: &Client, hideData: bool) -> PhpResult<Self> {
-        Ok(Self(WebPage::new((*client.blocking()?).clone(), hideData)))
+    pub fn __construct(client: OtherClient, hideData: bool) -> PhpResult<Self> {
+        Ok(Self(WebPage::new(client.client()?, hideData)))
     }
 
     /// How many bytes of a body are read.

@@ -15,7 +15,6 @@ use ext_php_rs::zend::{ClassEntry, ExecuteData, ExecutorGlobals, ce};
 
 use self::spelling::in_php_words;
 use crate::method;
-use crate::push_many::PushSummary;
 
 unsafe extern "C" {
     fn zend_update_property(
@@ -246,8 +245,8 @@ pub struct Pushing {
     pub error: duly::Error,
     /// The index of that job among all, from 0; of a whole batch that of its first.
     pub index: i64,
-    /// How the batches before it went.
-    pub pushed: PushSummary,
+    /// How the batches before it went: a `Duly\PushSummary`.
+    pub pushed: Zval,
 }
 
 impl From<duly::Error> for Fault {
@@ -263,6 +262,7 @@ impl Fault {
     }
 
     /// An argument was refused: says in which call.
+    #[must_use]
     pub fn in_call(self, operation: &'static str, queue: &str) -> Self {
         match self {
             Self::Duly(error) => Self::Duly(error.during(operation).in_queue(queue)),
@@ -275,6 +275,7 @@ impl Fault {
     }
 
     /// As `in_call`, of a topic.
+    #[must_use]
     pub fn of_topic(self, operation: &'static str, topic: &str) -> Self {
         match self {
             Self::Duly(error) => Self::Duly(error.during(operation).of_topic(topic)),
@@ -312,7 +313,7 @@ impl Pending for PhpException {
     }
 }
 
-fn exception(error: &duly::Error, pushing: Option<(i64, PushSummary)>) -> PhpException {
+fn exception(error: &duly::Error, pushing: Option<(i64, Zval)>) -> PhpException {
     let short = CLASSES.iter().find(|(kind, ..)| *kind == error.kind()).map_or("Internal", |(_, short, _)| short);
     let message = in_php_words(&error.to_string(), error.operation()).replace('\0', "\\0");
     let Some(class) = ClassEntry::try_find(&class_name(short)) else {

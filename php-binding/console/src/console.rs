@@ -3,13 +3,12 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 
+use duly_php_shared::convert::{Text, values};
+use duly_php_shared::error::Fault;
 use ext_php_rs::convert::FromZval as _;
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::ZendHashTable;
-
-use crate::convert::{Text, values};
-use crate::error::Fault;
 
 /// The command `duly` without its program.
 #[php_class]

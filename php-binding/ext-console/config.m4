@@ -1,0 +1,1 @@
+../ext/config.m4
