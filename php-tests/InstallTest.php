@@ -43,6 +43,9 @@ final class InstallTest extends TestCase
         $commands = "phpize && ./configure --with-duly-binary={$binary} && make";
         self::succeeds("HOME={$this->folder} PATH=/usr/bin:/bin sh -c '{$commands}'", $this->ext('ext-console'));
         $this->installs('ext-console', 'duly_console');
+        foreach (['config.m4', 'Makefile.frag'] as $file) {
+            self::assertFileEquals("{$this->ext()}/{$file}", "{$this->ext('ext-console')}/{$file}");
+        }
         // A dry run says which crate it would be without a binary.
         self::succeeds('./configure', $this->ext('ext-console'));
         [, $said] = self::ends('make --dry-run duly-cargo', $this->ext('ext-console'));

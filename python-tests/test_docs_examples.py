@@ -6,9 +6,9 @@ are compiled by rustdoc, and the test here only asks that the crate includes the
 things that cannot run are `text`, `console` or `mermaid` blocks. A comment on the line before a block changes how it
 runs:
 
-    <!-- stop after 3 s, expect: closed order 42 -->   for one that runs for ever: SIGTERM, and it must end with 0
-    <!-- expect: closed order 42 -->                   this text must be in what it prints
-    <!-- not run: needs your own cluster -->           a reason is needed
+    <!-- stop when it says: closed order 42 -->   for one that runs for ever: SIGTERM, and it must end with 0
+    <!-- expect: closed order 42 -->              this text must be in what it prints
+    <!-- not run: needs your own cluster -->      a reason is needed
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support import until
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -100,30 +101,41 @@ def run(block: Block, command: list[str], name: str, folder: Path) -> None:
     script = folder / name
     opening = "" if block.language != "php" or block.text.startswith("<?php") else "<?php\n"
     script.write_text(opening + block.text.replace(CHECKOUT, str(ROOT)), encoding="utf-8")
-    environment = {**os.environ, "DULY_URL": f"embedded:{folder / 'server'}"}
-    stop = re.search(r"stop after ([\d.]+) s", block.comment)
+    environment = {**os.environ, "DULY_URL": f"embedded:{folder / 'server'}", "PYTHONUNBUFFERED": "1"}
+    stop = re.search(r"stop when it says: (.*?)\s*-->", block.comment)
     expected = re.search(r"expect: (.*?)\s*-->", block.comment)
-    with subprocess.Popen(
-        [*command, str(script)],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    output = folder / "output"
+
+    def said() -> str:
+        return output.read_text("utf-8", "replace")
+
+    with (
+        output.open("wb") as out,
+        subprocess.Popen(
+            [*command, str(script)],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        ) as process,
+    ):
         try:
-            said, _ = process.communicate(timeout=float(stop.group(1)) if stop else LONGEST_S)
-            assert not stop, f"it should have run until it was stopped, but ended with:\n{said}"
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM if stop else signal.SIGABRT)  # at which Python says where it stands
+            if stop:
+                wanted = stop.group(1)
+                until(lambda: wanted in said() or process.poll() is not None, f"it does not say '{wanted}'", LONGEST_S)
+                assert process.poll() is None, "it should have run until it was stopped"
+                process.send_signal(signal.SIGTERM)
+            process.wait(LONGEST_S)
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            process.send_signal(signal.SIGABRT)  # at which Python says where it stands
             try:
-                said, _ = process.communicate(timeout=LONGEST_S)
+                process.wait(LONGEST_S)
             finally:
                 process.kill()
-            assert stop, f"it still ran after {LONGEST_S} s, having said:\n{said}"
-    assert process.returncode == 0, said
-    assert not expected or expected.group(1) in said, said
+            pytest.fail(f"{error}; it has said:\n{said()}")
+    assert process.returncode == 0, said()
+    assert not expected or expected.group(1) in said(), said()
 
 
 def test_there_are_examples_in_every_language() -> None:

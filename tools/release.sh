@@ -143,7 +143,7 @@ try_php() {
     php -n -d extension="$folder/duly.so" -d extension="$folder/duly_console.so" -r '
         $url = "embedded:" . $argv[1] . "/data";
         $engine = new Duly\WebEngine(new Duly\Client($url), false);
-        [$status, $page] = $engine->handle("GET", "/queues", "", [], "", ["view"], null, "", false);
+        [$status, $page] = $engine->handle("GET", "/", "", [], "", ["view"], null, "", false);
         $isListed = $status === "200" && str_contains($page, "orders");
         exit($isListed && Duly\Console::run(["counts", "orders", "--url", $url]) === 0 ? 0 : 1);
     ' "$folder" >"$work/console.log" || give_up "$2 does not work in this PHP: see $work/console.log"

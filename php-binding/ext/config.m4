@@ -3,7 +3,7 @@ dnl
 dnl     phpize && ./configure [--with-duly-binary=FILE] && make && make install
 dnl
 dnl There is no C here, so PHP_NEW_EXTENSION has nothing to do: Makefile.frag makes the module. The folder ext-console has the same two
-dnl files; which extension it is, composer.json says.
+dnl files, because what unpacks an archive may not know links; which extension it is, composer.json says.
 
 PHP_ARG_ENABLE([duly],
   [whether to enable duly],

@@ -203,7 +203,7 @@ fn status_of(error: &Error) -> StatusCode {
         ErrorKind::QueueFull => StatusCode::TOO_MANY_REQUESTS,
         ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
         ErrorKind::Interrupted => StatusCode::SERVICE_UNAVAILABLE,
-        _ if error.is_transient() => StatusCode::SERVICE_UNAVAILABLE,
+        _ if error.kind().is_transient() => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -89,8 +89,8 @@ impl Queue {
     /// together; returns one outcome for each job, in order. A partitioned queue takes a call for each part at least.
     ///
     /// All jobs for one part are checked before the first of them is sent. Errors as of [`Queue::push`], but a duplicate is an
-    /// outcome. Of several calls none is made behind one that fails: the first jobs are pushed then, of a partitioned queue those of the
-    /// first parts, and the error says how many.
+    /// outcome. Of several calls none is made behind one that fails, but for `NotDurable`: the first jobs are pushed then, of a partitioned
+    /// queue those of the first parts, and the error says how many.
     pub async fn push_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Pushed>, Error> {
         if jobs.len() > MAX_BATCH {
             return Err(self.during("push")(Error::new(
@@ -114,10 +114,21 @@ impl Queue {
         let assigned: Vec<_> =
             jobs.into_iter().map(|job| self.assign(job)).collect::<Result<_, _>>().map_err(self.during("push"))?;
         let part_of = |(part, _): &(usize, NewJob)| Some(*part);
-        self.by_part(assigned, part_of, Pushed::Created { id: String::new() }, |part, jobs| {
-            Box::pin(part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), pushed))
-        })
-        .await
+        let (none, doubt) = (Pushed::Created { id: String::new() }, &Doubt::default());
+        let outcomes = self.by_part(assigned, part_of, none.clone(), |part, jobs| {
+            let (count, none) = (jobs.len(), none.clone());
+            Box::pin(async move {
+                match part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), pushed).await {
+                    Err(error) if error.kind() == ErrorKind::NotDurable => {
+                        doubt.set(error);
+                        Ok(vec![none; count])
+                    }
+                    outcomes => outcomes,
+                }
+            })
+        });
+        let outcomes = outcomes.await?;
+        doubt.take().map_or(Ok(outcomes), |doubt| Err(*doubt))
     }
 
     /// Pushes any number of jobs in batches; `progress` gets each batch's outcomes. Holds one batch in memory.
@@ -185,6 +196,10 @@ impl Part {
             }
         }
         pushed.fetch_add(outcomes.iter().take_while(|outcome| is_pushed(outcome)).count(), Ordering::Relaxed);
+        // What has ended the batch, rather than that jobs before it are not as safe as was asked for.
+        if let Some(at) = outcomes.iter().position(|outcome| !is_pushed(outcome)) {
+            return outcomes.swap_remove(at).map(|_| Vec::new());
+        }
         outcomes.into_iter().collect()
     }
 
@@ -203,21 +218,22 @@ impl Part {
         job.prepare(made_id.as_str(), now, client.max_data_bytes)
     }
 
-    /// Jobs of several callers; one outcome a job. A call that is refused does not keep the next from being tried. Behind one that has no
-    /// answer none is made: each would wait as long.
+    /// Jobs of several callers; one outcome a job. A call that is refused does not keep the next from being tried. Behind one that has waited
+    /// in vain none is made: each would wait as long.
     async fn push_of_several(&self, jobs: &[Prepared]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(jobs.len());
         for run in runs(jobs) {
-            let Err(error) = self.push_run(run, IfFull::Fill, &mut outcomes).await else { continue };
-            let has_no_answer = matches!(error.kind(), ErrorKind::Timeout | ErrorKind::Unreachable);
-            outcomes.extend(run.iter().map(|_| Err(error.clone())));
-            if has_no_answer {
-                let not_sent =
-                    || Error::new(ErrorKind::Unreachable, "not sent, because the push before it had no answer");
-                let others = jobs.len() - outcomes.len();
-                outcomes.extend((0..others).map(|_| Err(self.during("push")(not_sent()).caused_by(error.clone()))));
-                break;
+            let before = outcomes.len();
+            if let Err(error) = self.push_run(run, IfFull::Fill, &mut outcomes).await {
+                outcomes.extend(run.iter().map(|_| Err(error.clone())));
             }
+            let in_vain =
+                outcomes[before..].iter().filter_map(|outcome| outcome.as_ref().err()).find(|error| has_waited(error));
+            let Some(in_vain) = in_vain.cloned() else { continue };
+            let not_sent = || Error::new(ErrorKind::Unreachable, "not sent, because the push before it had no success");
+            let others = jobs.len() - outcomes.len();
+            outcomes.extend((0..others).map(|_| Err(self.during("push")(not_sent()).caused_by(in_vain.clone()))));
+            break;
         }
         outcomes
     }
@@ -298,6 +314,12 @@ impl Part {
         outcomes.extend(reply.jobs.into_iter().zip(run).map(pushed));
         Ok(())
     }
+}
+
+/// Has the call been tried for a whole deadline?
+fn has_waited(error: &Error) -> bool {
+    use ErrorKind::{AuthenticationFailed, Busy, ReadOnly, Timeout, Unreachable};
+    matches!(error.kind(), Timeout | Unreachable | ReadOnly | Busy | AuthenticationFailed)
 }
 
 /// Is it in, or is another job with its id or key?

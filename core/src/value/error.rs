@@ -248,6 +248,10 @@ impl Error {
     /// A batch failed, or a job of it; so many jobs of the batches before it are in. The index is that among all from now on.
     #[must_use]
     pub(crate) fn after_jobs(mut self, count: u64) -> Self {
+        self.would_double |= count > 0;
+        if self.kind == ErrorKind::NotDurable {
+            self = self.adding("nothing behind this batch is pushed");
+        }
         let index = self.batch_index.map(|index| u64::from(index).saturating_add(count));
         let before = pushed_before(count);
         if count > 0 {
@@ -273,19 +277,27 @@ impl Error {
     /// Of the jobs of a batch so many are pushed: the first ones, or those of some parts of the queue.
     #[must_use]
     pub(crate) fn partly_pushed(mut self, pushed: usize, count: usize, is_in_order: bool) -> Self {
-        self.message = self.message.replace(": nothing was stored", "").into();
+        self.message = self.message.replace(": nothing was stored", "").replace(", nothing was executed", "").into();
         self.would_double = true;
         let are = verb(pushed as u64, "is", "are");
+        let may_be_executed = matches!(self.kind, ErrorKind::Timeout | ErrorKind::Protocol | ErrorKind::Interrupted);
+        let only_with_ids = "only if each has an id or key of yours";
         let words = if pushed == count {
             format!("all {count} jobs of this batch are pushed: do not push them again")
+        } else if is_in_order && may_be_executed {
+            format!(
+                "the first {pushed} of the {count} jobs of this batch {are} pushed, and perhaps others: push those again {only_with_ids}"
+            )
         } else if is_in_order {
             format!("the first {pushed} of the {count} jobs of this batch {are} pushed: push only the others again")
         } else {
             format!(
-                "{pushed} of the {count} jobs of this batch {are} pushed, those of some partitions: push all of them again only if each has an id or key \
-                 of yours"
+                "{pushed} of the {count} jobs of this batch {are} pushed, of some partitions: push all of them again {only_with_ids}"
             )
         };
+        if is_in_order && pushed < count {
+            self.batch_index = u32::try_from(pushed).ok();
+        }
         self.partly_done(&words)
     }
 
@@ -328,7 +340,8 @@ impl Error {
         self.job_state
     }
 
-    /// Which job of a batch, or of a long push, the refusal is about (from 0), where one alone is refused.
+    /// Which job of a batch, or of a long push, the refusal is about (from 0), where one alone is refused; or the first that is not known to be
+    /// pushed, where those before it are.
     pub fn batch_index(&self) -> Option<usize> {
         self.batch_index.map(|index| index as usize)
     }

@@ -435,7 +435,7 @@ async fn the_error_of_a_batch_that_was_stored_in_part_says_so() {
     let stored = queue.counts().await.unwrap().ready - 25;
     assert!(stored > 0 && stored < 60, "{stored}");
     assert_eq!((refused.kind(), refused.is_partly_done()), (ErrorKind::QueueFull, true));
-    let says = format!("{stored} of the 60 jobs of this batch are pushed, those of some partitions");
+    let says = format!("{stored} of the 60 jobs of this batch are pushed, of some partitions");
     assert!(refused.to_string().contains(&says), "{refused}");
     assert!(!refused.to_string().contains("nothing was stored"), "{refused}");
     // Nor does a batch of one queue that takes two calls.
@@ -445,10 +445,12 @@ async fn the_error_of_a_batch_that_was_stored_in_part_says_so() {
     let two_ways = vec![other("a"), other("b"), other("c").on_duplicate(duly::OnDuplicate::Keep)];
     let refused = queue.push_batch(two_ways).await.unwrap_err();
     assert!(refused.to_string().contains("the first 2 of the 3 jobs of this batch are pushed"), "{refused}");
-    assert!(!refused.is_transient(), "the same batch would double them");
+    assert_eq!((refused.is_transient(), refused.batch_index()), (false, Some(2)), "the same batch would double them");
     // What the batches before had is no part of this one.
     queue.set_limits(&Limits::new().max_length(1_010)).await.unwrap();
-    let refused = queue.push_many(batch(1_500), |_| ()).await.unwrap_err().to_string();
+    let refused = queue.push_many(batch(1_500), |_| ()).await.unwrap_err();
+    assert!(!refused.is_transient(), "{refused}");
+    let refused = refused.to_string();
     assert!(refused.contains("nothing of this batch was stored"), "{refused}");
     assert!(refused.contains("1000 jobs of the batches before are pushed"), "{refused}");
 }
@@ -511,6 +513,18 @@ async fn what_is_stored_but_not_durable_is_named_and_counted() {
     assert_eq!(stored.job.envelope.key.as_deref(), Some("k"), "{keyed}");
     let error = queue.push_batch(vec![durable().id("a"), durable(), durable().id("b")]).await.unwrap_err();
     assert!(error.to_string().contains("all 3 jobs of this batch are pushed"), "{error}");
+    // The others are pushed all the same, and what ends the batch is said.
+    let parts = server.client().partitioned_queue("parts", 4).unwrap();
+    let error = parts.push_batch((0..40).map(|_| durable()).collect()).await.unwrap_err();
+    assert_eq!((error.kind(), parts.counts().await.unwrap().ready), (ErrorKind::NotDurable, 40), "{error}");
+    assert!(error.to_string().contains("all 40 jobs of this batch are pushed"), "{error}");
+    let error = queue.push_many(vec![durable()], |_| ()).await.unwrap_err();
+    assert!(error.to_string().contains("nothing behind this batch is pushed"), "{error}");
+    let room = queue.counts().await.unwrap().ready + 2;
+    queue.set_limits(&Limits::new().max_length(room)).await.unwrap();
+    let error = queue.push_batch(vec![durable(), durable(), new()]).await.unwrap_err();
+    assert_eq!((error.kind(), error.batch_index()), (ErrorKind::QueueFull, Some(2)), "{error}");
+    queue.set_limits(&Limits::new()).await.unwrap();
     // Whoever keeps a job relies on it as well.
     let error = queue.push(durable().id("a").on_duplicate(OnDuplicate::Keep)).await.unwrap_err();
     assert_eq!((error.kind(), error.job_id()), (ErrorKind::NotDurable, Some("a")), "{error}");

@@ -37,4 +37,7 @@ mod several;
 mod stale;
 mod story;
 mod topic;
+mod topic_lost_calls;
+mod topic_many;
+mod topics_listed;
 mod vectors;

@@ -781,11 +781,25 @@ async fn behind_a_push_without_an_answer_the_others_of_a_batch_are_not_sent() {
     proxy.reopen();
     client.ping().await.unwrap();
     assert_eq!(direct.counts().await.unwrap().ready, 2, "the first one was executed");
+    // What had no answer may be in.
+    let queue_of_two = client.queue("two").unwrap();
+    queue_of_two.push(new_job("knows it")).await.unwrap();
+    proxy.next_behind(1, Fault::LoseReply);
+    let error = queue_of_two.push_batch(jobs().take(2).collect()).await.unwrap_err();
+    assert_eq!((error.is_transient(), error.batch_index()), (false, Some(1)), "{error}");
+    if error.kind() == ErrorKind::Timeout {
+        assert!(
+            error.to_string().contains("the first 1 of the 2 jobs of this batch is pushed, and perhaps others"),
+            "{error}"
+        );
+    }
+    proxy.reopen();
+    client.ping().await.unwrap();
     // Of several callers: whoever stood behind in the same round hears so.
     proxy.next(Fault::LoseReply);
     let outcomes = futures_util::future::join_all(jobs().map(|job| queue.push(job))).await;
     let said: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap_err().to_string()).collect();
-    assert!(said.last().unwrap().contains("not sent, because the push before it had no answer"), "{said:?}");
+    assert!(said.last().unwrap().contains("not sent, because the push before it had no success"), "{said:?}");
     proxy.reopen();
     client.ping().await.unwrap();
     assert_eq!(direct.counts().await.unwrap().ready, 3, "{said:?}");

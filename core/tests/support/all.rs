@@ -31,16 +31,20 @@ impl Server {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
-        Self::start_at(free_port(), arguments)
+        // Another test program may have taken a port that was free just now.
+        (0..10).find_map(|_| Self::try_start_at(free_port(), arguments)).expect("no redis-server came up")
     }
 
     pub fn start_at(port: u16, arguments: &[&str]) -> Self {
+        Self::try_start_at(port, arguments).unwrap_or_else(|| panic!("redis-server on port {port} has ended"))
+    }
+
+    fn try_start_at(port: u16, arguments: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         let child = spawn(port, folder.path(), &arguments);
-        let server = Self { child, port, folder, arguments };
-        server.until_ready();
-        server
+        let mut server = Self { child, port, folder, arguments };
+        server.comes_up().then_some(server)
     }
 
     pub fn url(&self) -> String {
@@ -75,25 +79,33 @@ impl Server {
         self.until_ready();
     }
 
-    fn until_ready(&self) {
+    fn until_ready(&mut self) {
+        assert!(self.comes_up(), "redis-server on port {} has ended", self.port);
+    }
+
+    /// False if it has ended.
+    fn comes_up(&mut self) -> bool {
         let until = Instant::now() + Duration::from_secs(60);
         while Instant::now() < until {
             if self.answers().unwrap_or(false) {
-                return;
+                return true;
+            }
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
         panic!("redis-server on port {} did not come up", self.port);
     }
 
-    /// Not while it loads its data. Without `redis-cli`, whose start takes longer than that of the server.
+    /// Not while it loads its data, and not another server. Without `redis-cli`, whose start takes longer than that of the server.
     fn answers(&self) -> std::io::Result<bool> {
         let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.write_all(b"PING\r\n")?;
-        let mut answer = [0; 5];
-        stream.read_exact(&mut answer)?;
-        Ok(&answer == b"+PONG")
+        stream.write_all(b"PING\r\nINFO server\r\nQUIT\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer.starts_with("+PONG") && answer.contains(&format!("process_id:{}\r\n", self.pid())))
     }
 
     /// A command by `redis-cli`, for what a test does behind duly's back.

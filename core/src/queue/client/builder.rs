@@ -95,15 +95,15 @@ impl ClientBuilder {
     /// PEM file of the authorities to trust for `rediss://`, instead of the system's.
     #[must_use]
     pub fn ca_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.settings.ca_file = Some(path.into());
+        self.settings.ca_file = Some(absolute(path.into()));
         self
     }
 
     /// PEM files of the client's certificate and key, for servers that ask for one.
     #[must_use]
     pub fn client_certificate(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        self.settings.client_cert_file = Some(certificate.into());
-        self.settings.client_key_file = Some(key.into());
+        self.settings.client_cert_file = Some(absolute(certificate.into()));
+        self.settings.client_key_file = Some(absolute(key.into()));
         self
     }
 
@@ -277,6 +277,11 @@ impl ClientBuilder {
             }),
         })
     }
+}
+
+/// The program may go to another folder before a file is read.
+fn absolute(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).unwrap_or(path)
 }
 
 /// Seconds, as in a container's settings.
