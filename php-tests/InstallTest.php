@@ -16,8 +16,8 @@ final class InstallTest extends TestCase
     protected function setUp(): void
     {
         $this->folder = sys_get_temp_dir() . '/duly-install-' . getmypid();
-        $copy = "mkdir -p {$this->folder}/php-binding && cp -r php-binding/ext php-binding/ext-console {$this->folder}/php-binding/"
-            . " && cp Cargo.toml {$this->folder}/";
+        $copy = "mkdir -p {$this->folder}/php-binding"
+            . " && cp -r php-binding/ext php-binding/ext-console {$this->folder}/php-binding/ && cp Cargo.toml {$this->folder}/";
         self::succeeds($copy, self::ROOT);
         self::succeeds('phpize', $this->ext());
     }
@@ -113,7 +113,8 @@ final class InstallTest extends TestCase
         self::succeeds("make install INSTALL_ROOT={$this->folder}/root", $this->ext($folder));
         $module = $this->folder . '/root' . ini_get('extension_dir') . "/{$name}.so";
         self::assertFileExists($module);
-        [$status, $said] = self::ends("php -n -d extension={$module} -r 'echo phpversion(\"{$name}\");'", $this->folder);
+        $asks = "php -n -d extension={$module} -r 'echo phpversion(\"{$name}\");'";
+        [$status, $said] = self::ends($asks, $this->folder);
         self::assertSame([0, (string) phpversion($name)], [$status, $said]);
     }
 
