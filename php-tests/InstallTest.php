@@ -17,7 +17,8 @@ final class InstallTest extends TestCase
     {
         $this->folder = sys_get_temp_dir() . '/duly-install-' . getmypid();
         $copy = "mkdir -p {$this->folder}/php-binding"
-            . " && cp -r php-binding/ext php-binding/ext-console {$this->folder}/php-binding/ && cp Cargo.toml {$this->folder}/";
+            . " && cp -r php-binding/ext php-binding/ext-console {$this->folder}/php-binding/"
+            . " && cp Cargo.toml {$this->folder}/";
         self::succeeds($copy, self::ROOT);
         self::succeeds('phpize', $this->ext());
     }

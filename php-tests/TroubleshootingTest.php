@@ -113,7 +113,8 @@ final class TroubleshootingTest extends ServerTestCase
             'the PHP extension duly_console is not loaded: php -d extension=/path/to/duly_console.so, or php.ini'
                 => fn () => self::ends([PHP_BINARY, '-n', dirname(self::WORKER) . '/duly', 'queues']),
             'the page needs the PHP extension duly_console, which is not loaded' => fn () => $this->php(
-                'require "' . self::ROOT . '/php-binding/php/src/Web.php"; new Duly\Web(new Duly\Client(), fn () => true);',
+                'require "' . self::ROOT . '/php-binding/php/src/Web.php";'
+                    . 'new Duly\Web(new Duly\Client(), fn () => true);',
                 '-n',
                 '-d',
                 'extension=' . realpath(self::ROOT . '/build/duly.so'),
