@@ -487,8 +487,9 @@ namespace Duly {
          * Pushes any number of jobs, 1,000 with each call to the server; a generator of millions needs no memory.
          *
          * A duplicate is counted and throws nothing. Other exceptions say which job was refused (`getIndex`), and how
-         * the batches before it went (`getPushed`): those are stored, and more of its own batch if the message says so. What a generator itself throws comes out as it
-         * is; of the jobs that it has yielded until then, each full thousand is stored.
+         * the batches before it went (`getPushed`): those are stored, and more of its own batch if the message says so.
+         * What a generator itself throws comes out as it is; of the jobs that it has yielded until then, each full
+         * thousand is stored.
          *
          * @param iterable<NewJob|array<string, mixed>> $jobs an array holds the arguments of `NewJob` by name
          * @param bool $ids return the ids too, in the order of the jobs. Default: false
@@ -2695,8 +2696,8 @@ namespace Duly\Exception {
         public function getJobState(): ?string;
 
         /**
-         * For `pushMany`: the index of the refused job, from 0; if a batch failed, that of its first job which is not known
-         * to be pushed, of a queue with partitions that of its first one.
+         * For `pushMany`: the index of the refused job, from 0; if a batch failed, that of its first job which is not
+         * known to be pushed, of a queue with partitions that of its first one.
          */
         public function getIndex(): ?int;
 
