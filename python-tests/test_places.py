@@ -9,23 +9,38 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from duly._places import A_WAIT, BEFORE_A_LOCK, BEHIND_A_LOCK, IN_A_LOCK, MAY_RETURN, Places
+from duly._places import (
+    A_WAIT,
+    BEFORE_A_LOCK,
+    BEHIND_A_LOCK,
+    IN_A_LOCK,
+    MAY_RETURN,
+    TAKES_A_LOCK,
+    TAKES_A_LOCK_NEXT,
+    Places,
+)
 
 
 def calls(function: Callable[..., Any], name: str) -> set[int]:
     """Give what is known of the calls in the lines that load this name."""
+    return set(each_call(function, name))
+
+
+def each_call(function: Callable[..., Any], name: str) -> list[int]:
+    """Give it of each."""
     places = Places()[function.__code__]
     starts = {offset for offset, _ in dis.findlinestarts(function.__code__)}
-    found: set[int] = set()
+    found: list[int] = []
     is_in = False
     for one in dis.get_instructions(function):
         is_in = (is_in and one.offset not in starts) or one.argval == name
         if is_in and one.opname.startswith("CALL"):
-            found.add(places[one.offset // 2])
+            found.append(places[one.offset // 2])
     assert found, name
     return found
 
@@ -37,7 +52,7 @@ def test_what_a_line_does_with_locks_is_read_from_its_bytecode() -> None:
     assert all(place & BEHIND_A_LOCK for place in calls(multiprocessing.queues.Queue.get, "_recv_bytes"))
     # The wait of a condition sees to its lock, but not while it frees it or takes it again.
     wait = threading.Condition.wait
-    assert not any(place & BEHIND_A_LOCK for place in calls(wait, "waiter"))
+    assert all(place & BEHIND_A_LOCK == 0 for place in calls(wait, "acquire") if place & A_WAIT)
     assert all(place & BEHIND_A_LOCK for place in calls(wait, "_release_save") | calls(wait, "_acquire_restore"))
     assert not any(place & BEHIND_A_LOCK for place in calls(queue.Queue.get, "_qsize"))
 
@@ -48,7 +63,7 @@ def test_what_a_lock_of_the_library_guards_is_read_from_its_bytecode() -> None:
     # What is made there is no lock: the wait for a process may be long.
     assert not any(place & IN_A_LOCK for place in calls(subprocess.run, "communicate"))
     # A wake-up that is given is no wait.
-    assert all(place & A_WAIT for place in calls(threading.Condition.wait, "acquire"))
+    assert len([place for place in each_call(threading.Condition.wait, "acquire") if place & A_WAIT]) == 2
     notify = calls(threading.Condition.notify, "release")
     assert all(place & BEHIND_A_LOCK and not place & A_WAIT for place in notify)
 
@@ -68,3 +83,33 @@ def test_what_is_called_next_is_read_from_the_bytecode() -> None:
     assert calls(ends, "inner") == {MAY_RETURN}
     # `len` does not look for exceptions: behind it an error may end the `with`.
     assert all(place & MAY_RETURN for place in calls(queue.Queue._qsize, "len"))
+
+
+def test_a_call_that_takes_a_lock_before_a_try_is_read_from_the_bytecode() -> None:
+    def takes(has: Any, call: Any) -> None:
+        call.first()
+        has.lock.acquire()
+        call.second()
+        has.lock.acquire(timeout=1)
+        call.third()
+        while has.lock.acquire():
+            call.last()
+
+    assert [bool(place & TAKES_A_LOCK) for place in each_call(takes, "acquire")] == [True, False, True, True]
+    if sys.version_info >= (3, 13):
+        assert [bool(place & TAKES_A_LOCK_NEXT) for place in each_call(takes, "call")] == [True, False, True, True]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="there Python itself takes longer")
+def test_a_long_function_is_read_in_little_time() -> None:
+    def seconds(lines: int) -> float:
+        text = "def f(x):\n" + "".join(f"  try: x.a({n})\n  finally: x.c(x == {n})\n" for n in range(lines))
+        of_text: dict[str, Any] = {}
+        exec(text, of_text)
+        began = time.thread_time()
+        Places()[of_text["f"].__code__]
+        return time.thread_time() - began
+
+    seconds(10)
+    # Eight times as long takes about eight times as much, not 64 times.
+    assert seconds(1600) < 30 * seconds(200)

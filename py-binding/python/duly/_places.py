@@ -6,6 +6,7 @@ import dis
 import os
 import sys
 import threading
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ MAY_RAISE = 32
 """The thread may be in C code that raises. This one and the next: until Python 3.10."""
 HAS_AN_END = 64
 """In a `with` or a `finally`, of which nothing runs if an exception from outside comes behind an error of C code."""
+TAKES_A_LOCK = 128
+"""At a call of `acquire` without arguments, behind which most often the `try` begins that frees the lock."""
+TAKES_A_LOCK_NEXT = 32
+"""What is called next is one. From Python 3.13 on, where this number and the next have not the meaning of 3.10."""
+GIVES_THE_GIL = 64
+"""At a call of C code that waits, in which others have the GIL: a thread is at its end only for an instant."""
 
 _VERBS = {
     *("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock"),
@@ -34,6 +41,8 @@ _VERBS = {
 """What takes or frees a lock, or moves an item of a queue of processes, for which a lock counts its places."""
 _WAITS = {"waiter", "_wait_semaphore"}
 """Locks that are taken only to wait, within a `try` that sees to the rest: those of conditions."""
+_GIVE_THE_GIL = {"poll", "select", "sleep"}
+"""C code that waits; so do conditions."""
 _NEVER_RAISE = {"sleep", *_WAITS}
 """C code in which a thread that is not the main one waits, and which raises nothing."""
 _QUICK = {"append", "isinstance", "len", "type"}
@@ -77,32 +86,51 @@ class Places(dict["CodeType", bytes]):
 
 def _read(code: CodeType) -> bytes:
     instructions = list(dis.get_instructions(code))
-    index_at = {one.offset: index for index, one in enumerate(instructions)}
+    offsets = [one.offset for one in instructions]
+    index_at = {offset: index for index, offset in enumerate(offsets)}
     names = _names_of_lines(code, instructions)
     # That of a thread that ends, until Python 3.12, sees to it.
     sees_to_it = code.co_name == "_wait_for_tstate_lock"
-    waits = [bool(of_line & _WAITS) and "acquire" in of_line for of_line in names]
+    in_locks, have_an_end, in_a_try = _blocks(code, instructions, index_at, offsets)
+    waits = [
+        bool(of_line & _WAITS) and "acquire" in of_line and False not in of_line and index in in_a_try
+        for index, of_line in enumerate(names)
+    ]
     in_lock_lines = [
         bool(of_line & _VERBS) and not is_wait and not sees_to_it for of_line, is_wait in zip(names, waits, strict=True)
     ]
-    is_quick = [bool(of_line & _QUICK) for of_line in names]
-    in_locks, have_an_end = _blocks(code, instructions, index_at)
+    takes = [_takes_a_lock(instructions, index) for index in range(len(instructions))]
+    comes_next = _next(instructions, index_at, in_lock_lines, takes, names)
     places = bytearray()
-    ends = [*(one.offset for one in instructions[1:]), len(code.co_code)]
+    ends = [*offsets[1:], len(code.co_code)]
     for index, one in enumerate(instructions):
         # Python 3.10 looks for exceptions also where it goes to what catches one, such as the end of a `with`.
         place = BEHIND_A_LOCK if in_lock_lines[index] or one.opname in _RAISES else 0
         place |= IN_A_LOCK * (index in in_locks) | A_WAIT * waits[index] | HAS_AN_END * (index in have_an_end)
+        place |= TAKES_A_LOCK * takes[index]
         if sys.version_info < _FIRST_TO_END_FIRST:
             place |= MAY_RAISE * (not one.opname.startswith(_CANNOT_RAISE) and not names[index] & _NEVER_RAISE)
         if sys.version_info >= _FIRST_TO_COME_LATE:
-            place |= _next(instructions, index_at, in_lock_lines, is_quick, index)
+            place |= GIVES_THE_GIL * (waits[index] or (one.opname == "CALL" and bool(names[index] & _GIVE_THE_GIL)))
+            for behind in _behind(instructions, index_at, index):
+                place |= comes_next[behind]
         places += bytes([place]) * ((ends[index] - one.offset) // 2)  # with its caches
     return bytes(places)
 
 
+def _takes_a_lock(instructions: list[dis.Instruction], index: int) -> bool:
+    """Tell whether this is the call of an `acquire` without arguments, or until Python 3.11 what prepares that."""
+    one = instructions[index]
+    if one.opname not in ("CALL", "PRECALL", "CALL_METHOD") or one.arg:
+        return False
+    before = instructions[max(index - 2, 0) : index]
+    if before and before[-1].opname == "PRECALL":
+        before.pop()
+    return bool(before) and before[-1].opname in ("LOAD_METHOD", "LOAD_ATTR") and before[-1].argval == "acquire"
+
+
 def _names_of_lines(code: CodeType, instructions: list[dis.Instruction]) -> list[set[object]]:
-    """Give for each instruction the names that its line loads."""
+    """Give for each instruction the names that its line loads, and whether it loads False."""
     starts = {offset: line for offset, line in dis.findlinestarts(code) if line is not None}
     names: dict[int, set[object]] = {}
     of_instructions = []
@@ -111,32 +139,38 @@ def _names_of_lines(code: CodeType, instructions: list[dis.Instruction]) -> list
         line = starts.get(one.offset, line)
         of_line = names.setdefault(line, set())
         of_instructions.append(of_line)
-        if one.opname.startswith("LOAD_") and isinstance(one.argval, str):
+        if one.opname.startswith("LOAD_") and (isinstance(one.argval, str) or one.argval is False):
             of_line.add(one.argval)
     return of_instructions
 
 
-def _blocks(code: CodeType, instructions: list[dis.Instruction], index_at: dict[int, int]) -> tuple[set[int], set[int]]:
-    """Give what is in a `with` of a lock, and until Python 3.10 what is in any `with` or `finally`."""
+def _blocks(
+    code: CodeType, instructions: list[dis.Instruction], index_at: dict[int, int], offsets: list[int]
+) -> tuple[set[int], set[int], set[int]]:
+    """Give what is in a `with` of a lock, until Python 3.10 in any `with` or `finally`, and what is in any block."""
     in_locks: set[int] = set()
     have_an_end: set[int] = set()
+    in_a_try: set[int] = set()
     if sys.version_info < _FIRST_TO_END_FIRST:
         for index, one in enumerate(instructions):
             if one.opname not in ("SETUP_WITH", "SETUP_FINALLY"):
                 continue
             handler = index_at[one.argval]
             block = range(index, handler)  # with the wait for its lock
+            in_a_try.update(block)
             if one.opname == "SETUP_WITH" and not _is_made_there(instructions, index + 1):
                 in_locks.update(block)
             if instructions[handler].opname != "DUP_TOP":  # which an `except` with a class begins with
                 have_an_end.update(block)
-        return in_locks, have_an_end
+        return in_locks, have_an_end, in_a_try
     entries = getattr(dis.Bytecode(code), "exception_entries", ())
     handlers: dict[int, int] = {}
     begins: dict[int, int] = {}
     for entry in entries:
         begins[entry.target] = min(entry.start, begins.get(entry.target, entry.start))
-        handlers.update((one.offset, entry.target) for one in instructions if entry.start <= one.offset < entry.end)
+        block = range(bisect_left(offsets, entry.start), bisect_left(offsets, entry.end))
+        in_a_try.update(block)
+        handlers.update(dict.fromkeys(block, entry.target))
     locks = {
         handler
         for handler, begin in begins.items()
@@ -144,16 +178,16 @@ def _blocks(code: CodeType, instructions: list[dis.Instruction], index_at: dict[
         and not _is_made_there(instructions, index_at[begin])
     }
     in_locks.update(index_at[begins[handler]] - 1 for handler in locks)  # the wait for it
-    for index, one in enumerate(instructions):
-        handler_at = handlers.get(one.offset)
+    for index in in_a_try:
+        handler_at = handlers.get(index)
         seen: set[int] = set()
         while handler_at is not None and handler_at not in seen:
             if handler_at in locks:
                 in_locks.add(index)
                 break
             seen.add(handler_at)
-            handler_at = handlers.get(handler_at)
-    return in_locks, have_an_end
+            handler_at = handlers.get(index_at[handler_at])
+    return in_locks, have_an_end, in_a_try
 
 
 def _is_made_there(instructions: list[dis.Instruction], index: int) -> bool:
@@ -169,31 +203,33 @@ def _next(
     instructions: list[dis.Instruction],
     index_at: dict[int, int],
     in_lock_lines: list[bool],
-    is_quick: list[bool],
-    index: int,
-) -> int:
-    """Give what may be called behind this instruction, before Python looks again for exceptions from outside."""
-    place = 0
-    seen: set[int] = set()
-    todo = _behind(instructions, index_at, index)
-    while todo:
-        index = todo.pop()
-        if index in seen or index >= len(instructions):
-            continue
-        seen.add(index)
-        name = instructions[index].opname
-        if name in _RAISES:
-            return BEFORE_A_LOCK  # what raises leaves a `with`, if it is in one
-        if name.startswith("CALL") and not name.startswith("CALL_INTRINSIC"):
-            if in_lock_lines[index] or _ends_a_with(instructions, index):
-                return BEFORE_A_LOCK
-            if is_quick[index]:
-                todo.append(index + 1)
-        elif name.startswith(("RETURN", "YIELD")):
-            place |= MAY_RETURN
-        elif name not in ("RESUME", "JUMP_BACKWARD"):
-            todo += _behind(instructions, index_at, index)
-    return place
+    takes: list[bool],
+    names: list[set[object]],
+) -> list[int]:
+    """Give what may be called from each instruction on, before Python looks again for exceptions from outside."""
+    found = [0] * (len(instructions) + 1)
+    has_changed = sys.version_info >= _FIRST_TO_COME_LATE
+    # From behind, so that once is most often enough: Python looks where a loop begins again.
+    while has_changed:
+        has_changed = False
+        for index in range(len(instructions) - 1, -1, -1):
+            name = instructions[index].opname
+            place = 0
+            if name in _RAISES:
+                place = BEFORE_A_LOCK  # what raises leaves a `with`, if it is in one
+            elif name.startswith("CALL") and not name.startswith("CALL_INTRINSIC"):
+                if in_lock_lines[index] or _ends_a_with(instructions, index):
+                    place = BEFORE_A_LOCK | TAKES_A_LOCK_NEXT * takes[index]
+                elif names[index] & _QUICK:
+                    place = found[index + 1]
+            elif name.startswith(("RETURN", "YIELD")):
+                place = MAY_RETURN
+            elif name not in ("RESUME", "JUMP_BACKWARD"):
+                for behind in _behind(instructions, index_at, index):
+                    place |= found[behind]
+            has_changed = has_changed or place != found[index]
+            found[index] = place
+    return found
 
 
 def _behind(instructions: list[dis.Instruction], index_at: dict[int, int], index: int) -> list[int]:

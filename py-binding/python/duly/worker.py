@@ -23,6 +23,7 @@ from duly._lifespan import Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._places import Places
 from duly._runs import Runs, about, context_of, log_safely, until_it_returns
+from duly._switches import frequent
 from duly._threads import Threads
 from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
 from duly.outcomes import JobInterrupted
@@ -49,6 +50,9 @@ _LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
 _SOONEST_S, _LATEST_S = 0.001, 0.02
 """How soon a thread is looked at again that cannot be interrupted where it is; the longer that takes, the rarer."""
+_LATE_S = 1.0
+"""What was put off for so long is looked at often for a moment, the longer it waits the rarer."""
+_LATE_LOOKS, _BETWEEN_LATE_LOOKS_S = 8, 0.0002
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
 
@@ -465,6 +469,8 @@ class _Watch:
         self._places = Places()
         self._put_off: dict[int, tuple[int, float]] = {}
         """Of executors whose run could not be interrupted yet: that run, and since when."""
+        self._next_round = 0.0
+        """When those that are late are looked at often."""
         self._ended: WorkerReport | BaseException | None = None
 
     def report(self) -> WorkerReport:
@@ -507,6 +513,7 @@ class _Watch:
                     self._look_for_end()
                 for number, (run, _) in list(self._put_off.items()):
                     self._interrupt(self._executors[number], run)
+                self._interrupt_late_ones()
                 self._look_at_interrupted()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
@@ -548,6 +555,20 @@ class _Watch:
         self._put_off.pop(executor.number, None)
         if not is_raised and self._loop is not None:
             self._loop.interrupt(executor.number)
+
+    def _interrupt_late_ones(self) -> None:
+        """Look often at the runs that were put off for long, while their threads are made to be elsewhere, too."""
+        now = time.monotonic()
+        waited = [now - since for _, since in self._put_off.values() if now - since > _LATE_S]
+        if not waited or now < self._next_round:
+            return
+        with frequent():
+            for _ in range(_LATE_LOOKS):
+                time.sleep(_BETWEEN_LATE_LOOKS_S)
+                for number, (run, since) in list(self._put_off.items()):
+                    if now - since > _LATE_S:
+                        self._interrupt(self._executors[number], run)
+        self._next_round = time.monotonic() + min(max(min(waited) / 20, _LATEST_S), _LATE_S)
 
     def _look_again_s(self) -> float:
         waited = time.monotonic() - max(since for _, since in self._put_off.values())

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use super::Queues;
-use super::interruption::{Found, Looks, Uncollected};
+use super::interruption::{A_PAUSE, Found, Looks, Uncollected};
 use super::run::InRun;
 use crate::convert;
 use crate::error::OrRaise as _;
@@ -24,6 +24,9 @@ use crate::waiting::wait;
 
 /// One wait for a job; another follows.
 const A_WAIT: Duration = Duration::from_secs(3600);
+
+/// How often in one call others get the GIL, to see whether a thread stands still: more than it takes where that does.
+const MOST_PAUSES: u32 = 4;
 
 const BROKE_OFF: &str = "the run broke off";
 
@@ -191,11 +194,15 @@ impl Executor {
         if !exception.is_subclass_of::<PyBaseException>()? {
             return Ok(Some(false));
         }
+        let mut pauses = 0..MOST_PAUSES;
         loop {
             match (self.try_to_interrupt(run, &exception, places.as_ref())?, &places) {
                 (Tried::Raised(is_raised), _) => return Ok(Some(is_raised)),
                 (Tried::Not(Found::Unread(code)), Some(places)) => {
                     places.as_any().get_item(code)?; // reads it
+                }
+                (Tried::Not(Found::MayStand), _) if pauses.next().is_some() => {
+                    exception.py().detach(|| std::thread::sleep(A_PAUSE));
                 }
                 _ => return Ok(None),
             }

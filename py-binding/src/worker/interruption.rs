@@ -10,13 +10,15 @@
 //!   or frees a lock, nor behind its call, however long that waits: see `duly._places`, which reads the bytecode for it. In the `with` of a
 //!   lock of the library, except in the wait of a condition, only behind [`GUARDED`], as what the lock guards may be half changed: a handler that
 //!   does nothing but use a `queue.Queue` which others use, too, is found nowhere else;
+//! - not at a call of `acquire` without arguments, in whatever code: the `try` that frees the lock begins behind it. It comes at the next place;
 //! - not where Python drops what is raised: in a destructor, a callback of a weak reference or one of an event loop;
 //! - not while a thread is started that does not run yet: before Python 3.12 the new one has the number of this one until the system has
 //!   begun it, and would get the exception in its place. Only behind [`LATEST`] no more than [`UNTIL_IT_RUNS`] is waited.
 //!
 //! From Python 3.13 on the exception may come one check later than the thread stands: it reads what is asked of it before it gives the GIL
 //! away. Then also what the code calls next must not free a lock, unless the thread stands still, which it does in C code: behind that it
-//! reads again.
+//! reads again. Behind [`LATEST`] that is seen within one look, as others get the GIL in it: who waits with a short timeout, again and again, is
+//! never found at one instruction for long. In the library only where C code waits: there a thread wants the GIL only for an instant.
 //!
 //! If C code raises while the exception is on its way, that comes where this is handled: from Python 3.11 on at the start of the next
 //! function, such as an `__exit__`, which `duly._cut_short` then calls; until 3.10 before the `with` or the `finally`, so there it waits until
@@ -39,6 +41,9 @@ const SOON: Duration = Duration::from_millis(50);
 const GUARDED: Duration = Duration::from_millis(250);
 /// A thread stands still if it was found at one instruction for [`SOON`], and so many times: between two looks others have the GIL.
 const STANDS: u32 = 5;
+/// Behind [`LATEST`] it does if it was found at one instruction so many times, between which others had the GIL for [`A_PAUSE`].
+const STANDS_LATE: u32 = 3;
+pub(super) const A_PAUSE: Duration = Duration::from_millis(1);
 /// Whatever the program's own code does next, the exception waits no longer for it.
 const LATEST: Duration = Duration::from_secs(1);
 /// With the GIL, so that nothing else of Python goes on: far longer than the system takes to begin a thread.
@@ -89,6 +94,9 @@ const IN_A_LOCK: u8 = 8;
 const A_WAIT: u8 = 16;
 const MAY_RAISE: u8 = 32;
 const HAS_AN_END: u8 = 64;
+const TAKES_A_LOCK: u8 = 128;
+const TAKES_A_LOCK_NEXT: u8 = 32;
+const GIVES_THE_GIL: u8 = 64;
 
 /// A coroutine, of either kind, by the flags of its code.
 const IS_COROUTINE: u32 = 0x80 | 0x100;
@@ -117,6 +125,8 @@ pub(super) enum Found {
     MayCome,
     /// This is to be asked again soon.
     NotNow,
+    /// This is to be asked again when others have had the GIL.
+    MayStand,
     /// This code is to be read before, which runs Python code.
     Unread(Py<PyAny>),
 }
@@ -152,37 +162,49 @@ impl Looks {
 
     fn judge(&mut self, frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<Found> {
         let py = frame.py();
-        let stands = self.stands(frame)?;
+        let (stands, stands_late) = self.stands(frame)?;
+        let is_late = self.since.elapsed() >= LATEST;
         match within(frame, places)? {
             Within::Dropped => return Ok(Found::NotNow),
-            Within::Start if self.since.elapsed() < LATEST => return Ok(Found::NotNow),
+            Within::Start if !is_late => return Ok(Found::NotNow),
             Within::Start if py.version_info() < (3, 12) => std::thread::sleep(UNTIL_IT_RUNS),
             Within::Start | Within::Nothing => {}
         }
         let is_of_library = is_of_library(frame, places)?;
-        let is_last = !is_of_library && self.since.elapsed() >= LATEST;
         if is_of_library && (self.since.elapsed() < SOON || NEVER.contains(&&*name_of(frame)?.to_cow()?)) {
             return Ok(Found::NotNow);
         }
-        let comes_at_once = py.version_info() < (3, 13) || stands || is_last;
-        let does_harm = (|| {
-            Ok::<_, Unknown>(
-                (is_of_library && is_in_a_lock(frame, places, self.since.elapsed() >= GUARDED)?)
-                    || (py.version_info() < (3, 11)
-                        && self.since.elapsed() < LATEST
-                        && may_skip_an_end(frame, places)?)
-                    || (!comes_at_once && may_free_a_lock_next(frame, places)?),
-            )
+        let found = (|| {
+            let does_harm = if is_of_library {
+                is_in_a_lock(frame, places, self.since.elapsed() >= GUARDED)?
+            } else {
+                takes_a_lock(frame, places)?
+            };
+            if does_harm || (py.version_info() < (3, 11) && !is_late && may_skip_an_end(frame, places)?) {
+                return Ok(Found::NotNow);
+            }
+            if py.version_info() < (3, 13) || stands {
+                return Ok(Found::MayCome);
+            }
+            let is_last = is_late && !is_of_library;
+            if !may_come_next(frame, places, if is_last { TAKES_A_LOCK_NEXT } else { BEFORE_A_LOCK })? {
+                return Ok(Found::MayCome);
+            }
+            Ok(match is_last || (is_late && place_of(frame, places)? & GIVES_THE_GIL != 0) {
+                true if stands_late => Found::MayCome,
+                true => Found::MayStand,
+                false => Found::NotNow,
+            })
         })();
-        match does_harm {
-            Ok(true) => Ok(Found::NotNow),
-            Ok(false) => Ok(Found::MayCome),
+        match found {
+            Ok(found) => Ok(found),
             Err(Unknown::Unread(code)) => Ok(Found::Unread(code)),
             Err(Unknown::Raised(error)) => Err(error),
         }
     }
 
-    fn stands(&mut self, frame: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// Does the thread stand still, and has it been found here often enough for one whose run is late?
+    fn stands(&mut self, frame: &Bound<'_, PyAny>) -> PyResult<(bool, bool)> {
         let (address, instruction) = (frame.as_ptr() as usize, instruction_of(frame)?);
         let now = Instant::now();
         let mut at = match self.at.take() {
@@ -192,16 +214,18 @@ impl Looks {
                     self.let_go(before.into_bound(frame.py()));
                 }
                 self.at = Some(At { address, frame: None, instruction, since: now, looks: 1 });
-                return Ok(false);
+                return Ok((false, false));
             }
         };
         if at.frame.is_none() && self.ended.len() < MOST_KEPT {
             at = At { frame: Some(frame.clone().unbind()), since: now, looks: 0, ..at };
         }
         at.looks += 1;
-        let stands = at.frame.is_some() && at.looks >= STANDS && at.since.elapsed() >= SOON;
+        let is_kept = at.frame.is_some();
+        let stands = is_kept && at.looks >= STANDS && at.since.elapsed() >= SOON;
+        let stands_late = is_kept && at.looks >= STANDS_LATE && at.since.elapsed() >= A_PAUSE;
         self.at = Some(at);
-        Ok(stands)
+        Ok((stands, stands_late))
     }
 
     /// Drops this reference, unless it is the last one.
@@ -356,6 +380,13 @@ fn is_in_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, is_late: b
     Ok(false)
 }
 
+/// Is the thread at a call behind which the `try` begins that frees a lock? Most code has none, and is not read for it.
+fn takes_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+    let py = frame.py();
+    let names = code_of(frame)?.getattr(intern!(py, "co_names"))?;
+    Ok(names.contains(intern!(py, "acquire"))? && place_of(frame, places)? & TAKES_A_LOCK != 0)
+}
+
 /// May the thread be in C code that raises, so that the exception comes before the end of a `with` or a `finally`?
 fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
     if place_of(frame, places)? & MAY_RAISE == 0 {
@@ -373,11 +404,11 @@ fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Resu
     Ok(false)
 }
 
-/// Can the next that this frame calls, or behind its end one of its callers, be what frees a lock?
-fn may_free_a_lock_next(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+/// Can this be the next that this frame calls, or behind its end one of its callers?
+fn may_come_next(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, what: u8) -> Result<bool, Unknown> {
     for frame in each_from(frame) {
         let place = place_of(&frame?, places)?;
-        if place & BEFORE_A_LOCK != 0 {
+        if place & what != 0 {
             return Ok(true);
         }
         if place & MAY_RETURN == 0 {
