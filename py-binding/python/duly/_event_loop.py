@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from duly._cancelling import cancel
 from duly._failures import brief
 from duly._runs import PAUSE_S, Run, about, check_result, context_of, log_safely, pass_on, running
 from duly.outcomes import Release
@@ -261,7 +262,7 @@ class EventLoop:
     def _cancel(self, number: int) -> None:
         executor, run = self._here.get(number), self._running.get(number)
         if executor is not None and run is not None and run.task is not None and executor.interrupted is not None:
-            run.task.cancel()
+            cancel(run.task)
 
     def _end(self) -> None:
         self._ending = True
