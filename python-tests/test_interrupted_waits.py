@@ -181,3 +181,215 @@ def test_a_process_that_is_forked_while_threads_take_turns_often_is_as_before() 
             os._exit(0 if is_short and sys.getswitchinterval() == every else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert sys.getswitchinterval() == every
+
+
+DROPS = {
+    "a generator": "for _ in rows(): break",
+    "the end of an object": "thing = Thing(); weakref.finalize(thing, wait); del thing",
+    "a callback of a weak reference": "thing = Thing(); kept = weakref.ref(thing, lambda _: wait()); del thing",
+    "a function of a database": "database.execute('select wait()').fetchall()",
+    "a callback of C code": "ctypes.CFUNCTYPE(ctypes.c_int)(lambda: wait() or 1)()",
+}
+"""Where what is raised is dropped, or becomes another exception."""
+
+
+@pytest.mark.parametrize("what", DROPS)
+def test_an_interruption_that_is_dropped_comes_again(program: Callable[[str], Program], what: str) -> None:
+    code = f"""
+        import ctypes, logging, os, sqlite3, sys, time, weakref
+        import duly.worker
+        duly.worker._AGAIN_S = 0.2
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        sys.unraisablehook = lambda _: None
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+        waits, ended = [], []
+
+        def wait():
+            try:
+                while not waits:
+                    time.sleep(0.001)
+            except duly.JobInterrupted:
+                waits.append("dropped")
+                raise
+
+        def rows():
+            try:
+                yield 1
+                yield 2
+            finally:
+                wait()
+
+        class Thing:
+            pass
+
+        @worker.on("row")
+        def row(job):
+            database = sqlite3.connect(":memory:")
+            database.create_function("wait", 0, wait)
+            try:
+                {DROPS[what]}
+            except sqlite3.OperationalError:
+                pass
+            ended.extend(waits)
+            try:
+                while True:
+                    time.sleep(0.001)
+            except duly.JobInterrupted:
+                ended.append("interrupted")
+                raise
+
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        print(*ended, flush=True)
+        os._exit(0)
+    """
+    assert program(code).ends_well() == "dropped interrupted\n"
+
+
+@pytest.mark.parametrize("how", ["finally", "except", "another exception", "with"])
+def test_a_handler_that_cleans_up_is_interrupted_once(program: Callable[[str], Program], how: str) -> None:
+    code = f"""
+        import logging, os, time
+        import duly.worker
+        duly.worker._AGAIN_S = 0.2
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        def wait():
+            while True:
+                time.sleep(0.001)
+
+        def clean_up(how):
+            if how == "another exception":
+                try:
+                    raise LookupError
+                except LookupError:
+                    clean_up("")
+                return
+            for _ in range(100):
+                time.sleep(0.01)
+            print("cleaned up", flush=True)
+
+        class Block:
+            def __enter__(self):
+                pass
+
+            def __exit__(self, *raised):
+                clean_up("")
+
+        @worker.on("row")
+        def row(job):
+            how = {how!r}
+            if how == "with":
+                with Block():
+                    wait()
+            elif how == "except":
+                try:
+                    wait()
+                except duly.JobInterrupted:
+                    clean_up(how)
+            else:
+                try:
+                    wait()
+                finally:
+                    clean_up(how)
+
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        os._exit(0)
+    """
+    assert program(code).ends_well() == "cleaned up\n"
+
+
+LOST = {
+    "a folder": ("os.mkdir", "with tempfile.TemporaryDirectory(dir=folder): wait()"),
+    "a file": ("os.open", "with tempfile.NamedTemporaryFile(dir=folder): wait()"),
+    "pipes of a child": ("os.pipe", "subprocess.run(['true'], capture_output=True); wait()"),
+    "the end of a child": (
+        "os.waitpid",
+        "process = subprocess.Popen(['false']); kept.append(process); process.wait(); wait()",
+    ),
+    "the end of a process": (
+        "os.waitpid",
+        "process = forks.Process(target=int); process.start(); kept.append(process); process.join(); wait()",
+    ),
+}
+"""Behind which call it comes late, and what is used then."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no list of descriptors")
+@pytest.mark.parametrize("what", LOST)
+def test_what_the_library_makes_is_not_lost_when_a_handler_is_interrupted(
+    program: Callable[[str], Program], what: str
+) -> None:
+    call, use = LOST[what]
+    code = f"""
+        import gc, logging, multiprocessing, os, subprocess, tempfile, threading, time, warnings
+        forks = multiprocessing.get_context("fork")
+        was_logged, kept, is_late = threading.Event(), [], iter([True])
+
+        class Hears(logging.Handler):
+            def emit(self, record):
+                if "ran longer" in record.getMessage():
+                    was_logged.set()
+
+        logging.getLogger("duly").addHandler(Hears())
+        logging.getLogger("duly").propagate = False
+        folder = tempfile.mkdtemp()
+        at_once = {call}
+
+        def late(*given, **more):
+            result = at_once(*given, **more)
+            if threading.current_thread().name.startswith("duly-worker-0") and next(is_late, False):
+                was_logged.wait()
+                until = time.monotonic() + 0.4
+                while time.monotonic() < until:
+                    time.sleep(0.001)  # the exception could come, but for what would be lost
+            return result
+
+        def wait():
+            while True:
+                time.sleep(0.001)
+
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        @worker.on("row")
+        def row(job):
+            {call} = late
+            try:
+                {use}
+            finally:
+                {call} = at_once
+
+        def left():
+            gc.collect()
+            files = [os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+            return sum(os.path.islink(file) and os.readlink(file).startswith(("pipe:", folder)) for file in files)
+
+        @worker.on("first")
+        def first(job):
+            kept.append(left())
+
+        @worker.on("last")
+        def last(job):
+            ends = [getattr(child, "returncode", getattr(child, "exitcode", None)) for child in kept[1:]]
+            kept[1:] = []
+            print(os.listdir(folder), left() - kept[0], ends, flush=True)
+            worker.stop()
+
+        warnings.simplefilter("ignore")
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="first")
+        jobs.push(1, name="row", timeout=0.2, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        os._exit(0)
+    """
+    ends = {"the end of a child": "[1]", "the end of a process": "[0]"}.get(what, "[]")
+    assert program(code).ends_well() == f"[] 0 {ends}\n"

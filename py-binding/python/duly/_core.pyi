@@ -2437,6 +2437,9 @@ class Executor:
     def leave(self) -> bool:
         """Allow no more interruptions, as the handler has ended; False if the run was interrupted."""
 
+    def handles(self, run: int, exception: type[BaseException]) -> bool:
+        """Return whether the thread of this run is in an `except` or `finally` to which such an exception has led."""
+
     def interrupt(self, run: int, exception: type[BaseException], places: Places | None) -> bool | None:
         """Raise the exception in the thread of this run; False if there is no such thread.
 

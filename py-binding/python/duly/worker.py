@@ -53,6 +53,8 @@ _SOONEST_S, _LATEST_S = 0.001, 0.02
 _LATE_S = 1.0
 """What was put off for so long is looked at often for a moment, the longer it waits the rarer."""
 _LATE_LOOKS, _BETWEEN_LATE_LOOKS_S = 8, 0.0002
+_AGAIN_S = 2.0
+"""After so long a handler is interrupted once more that goes on, and has not begun to end."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
 
@@ -469,6 +471,8 @@ class _Watch:
         self._places = Places()
         self._put_off: dict[int, tuple[int, float]] = {}
         """Of executors whose run could not be interrupted yet: that run, and since when."""
+        self._raised: dict[int, tuple[int, float]] = {}
+        """Of executors whose run was interrupted: that run, and when it is again."""
         self._next_round = 0.0
         """When those that are late are looked at often."""
         self._ended: WorkerReport | BaseException | None = None
@@ -496,7 +500,7 @@ class _Watch:
     def _run(self) -> None:
         try:
             while True:
-                looks = self._interrupted or self._memory is not None or self._is_callers_loop
+                looks = self._interrupted or self._raised or self._memory is not None or self._is_callers_loop
                 event = self._engine.event(self._look_again_s() if self._put_off else _LOOK_S if looks else _A_WAIT_S)
                 if self._memory is not None and self._memory.is_used_up():
                     self._memory = None
@@ -514,6 +518,7 @@ class _Watch:
                 for number, (run, _) in list(self._put_off.items()):
                     self._interrupt(self._executors[number], run)
                 self._interrupt_late_ones()
+                self._interrupt_again()
                 self._look_at_interrupted()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
@@ -553,6 +558,8 @@ class _Watch:
                 self._put_off[executor.number] = (run, time.monotonic())
             return
         self._put_off.pop(executor.number, None)
+        if is_raised:
+            self._raised[executor.number] = (run, time.monotonic() + _AGAIN_S)
         if not is_raised and self._loop is not None:
             self._loop.interrupt(executor.number)
 
@@ -569,6 +576,18 @@ class _Watch:
                     if now - since > _LATE_S:
                         self._interrupt(self._executors[number], run)
         self._next_round = time.monotonic() + min(max(min(waited) / 20, _LATEST_S), _LATE_S)
+
+    def _interrupt_again(self) -> None:
+        """Interrupt the runs once more where C code has dropped what was raised, as in the `finally` of a generator."""
+        now = time.monotonic()
+        for number, (run, at) in list(self._raised.items()):
+            if now >= at:
+                del self._raised[number]
+                executor = self._executors[number]
+                if executor.handles(run, JobInterrupted):
+                    self._raised[number] = (run, now + _LOOK_S)
+                else:
+                    self._interrupt(executor, run)
 
     def _look_again_s(self) -> float:
         waited = time.monotonic() - max(since for _, since in self._put_off.values())

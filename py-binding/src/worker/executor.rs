@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
 use super::Queues;
-use super::interruption::{A_PAUSE, Found, Looks, Uncollected};
+use super::interruption::{self, A_PAUSE, Found, Looks, Uncollected};
 use super::run::InRun;
 use crate::convert;
 use crate::error::OrRaise as _;
@@ -178,6 +178,14 @@ impl Executor {
             .as_ref()
             .and_then(|job| in_run(job.bind(py)).and_then(InRun::was_interrupted))
             .map(Interruption::as_str)
+    }
+
+    /// Return whether the thread of this run is in an `except` or `finally` to which such an exception has led.
+    #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
+    fn handles(&self, py: Python<'_>, run: u64, exception: Bound<'_, PyType>) -> PyResult<bool> {
+        let Some(thread) = self.lock().thread_of(py, run) else { return Ok(false) };
+        let _uncollected = Uncollected::begin(py);
+        interruption::handles(py, thread, &exception)
     }
 
     /// Raise the exception in the thread of this run; False if there is no such thread.

@@ -12,6 +12,7 @@
 //!   does nothing but use a `queue.Queue` which others use, too, is found nowhere else;
 //! - not at a call of `acquire` without arguments, in whatever code: the `try` that frees the lock begins behind it. It comes at the next place;
 //! - not where Python drops what is raised: in a destructor, a callback of a weak reference or one of an event loop;
+//! - not where the library starts a child or makes a file, which would be lost;
 //! - not while a thread is started that does not run yet: before Python 3.12 the new one has the number of this one until the system has
 //!   begun it, and would get the exception in its place. Only behind [`LATEST`] no more than [`UNTIL_IT_RUNS`] is waited.
 //!
@@ -33,7 +34,7 @@ use std::time::{Duration, Instant};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple, PyType};
 
 /// The exception waits for code that is not of the library for so long.
 const SOON: Duration = Duration::from_millis(50);
@@ -84,6 +85,24 @@ const NEVER: [&str; 27] = [
     "_send_bytes",
     "_recv",
     "_send",
+];
+
+/// What of the library has, in the middle, a child, a descriptor or a file of which nobody else knows yet, and the file of it. Never in
+/// what these call, either.
+const WHOLE: [(&str, &str); 13] = [
+    ("__init__", "subprocess.py"),
+    ("_execute_child", "subprocess.py"),
+    ("_get_handles", "subprocess.py"),
+    ("_try_wait", "subprocess.py"),
+    ("_handle_exitstatus", "subprocess.py"),
+    ("start", "process.py"),
+    ("_launch", "popen_fork.py"),
+    ("_launch", "popen_spawn_posix.py"),
+    ("_launch", "popen_forkserver.py"),
+    ("poll", "popen_fork.py"),
+    ("__init__", "tempfile.py"),
+    ("mkdtemp", "tempfile.py"),
+    ("_mkstemp_inner", "tempfile.py"),
 ];
 
 // What `duly._places` says of an instruction.
@@ -271,6 +290,30 @@ impl<E: Into<PyErr>> From<E> for Unknown {
     }
 }
 
+/// Is this thread in an `except` or a `finally` that such an exception has led to? Unknown counts as such.
+pub(super) fn handles(py: Python<'_>, thread: c_ulong, exception: &Bound<'_, PyType>) -> PyResult<bool> {
+    let Ok(ask) = py.import(intern!(py, "sys"))?.getattr(intern!(py, "_current_exceptions")) else { return Ok(true) };
+    let Some(handled) = ask.call0()?.cast_into::<PyDict>()?.get_item(thread)? else { return Ok(false) };
+    // Until Python 3.11 with its class and its traceback.
+    let mut error = match handled.cast::<PyTuple>() {
+        Ok(three) => three.get_item(1)?,
+        Err(_) => handled,
+    };
+    for _ in 0..DEEPEST {
+        if error.is_none() {
+            break;
+        }
+        if error.get_type().is_subclass(exception)? {
+            return Ok(true);
+        }
+        // SAFETY: the GIL is held, and what is handled is an exception; it gives a new reference, or null.
+        let before = unsafe { Bound::from_owned_ptr_or_opt(py, ffi::PyException_GetContext(error.as_ptr())) };
+        let Some(before) = before else { break };
+        error = before;
+    }
+    Ok(false)
+}
+
 /// The innermost frame of this thread. Those of the other threads are let go before anything else runs.
 fn frame_of(py: Python<'_>, thread: c_ulong) -> PyResult<Option<Bound<'_, PyAny>>> {
     let frames = py.import(intern!(py, "sys"))?.call_method0(intern!(py, "_current_frames"))?;
@@ -324,7 +367,7 @@ fn starts_with(file: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, kind: &Bound
 enum Within {
     /// The start of another thread, which does not run yet.
     Start,
-    /// What is raised there is dropped.
+    /// What is raised there is dropped, or what is made there is lost.
     Dropped,
     Nothing,
 }
@@ -334,7 +377,12 @@ fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<With
     let mut called: Option<Bound<'_, PyAny>> = None;
     for frame in each_from(frame) {
         let frame = frame?;
-        match &*name_of(&frame)?.to_cow()? {
+        let name = name_of(&frame)?;
+        let name = name.to_cow()?;
+        if WHOLE.iter().any(|(function, _)| *function == name) && is_whole(&frame, &name, places)? {
+            return Ok(Within::Dropped);
+        }
+        match &*name {
             "__del__" => return Ok(Within::Dropped),
             "start" if file_of(&frame)?.eq(places.getattr(intern!(py, "threading"))?)? => {
                 let started = frame.getattr(intern!(py, "f_locals"))?.get_item(intern!(py, "self"))?;
@@ -352,6 +400,15 @@ fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<With
         called = Some(frame);
     }
     Ok(Within::Nothing)
+}
+
+fn is_whole(frame: &Bound<'_, PyAny>, name: &str, places: &Bound<'_, PyDict>) -> PyResult<bool> {
+    if !is_of_library(frame, places)? {
+        return Ok(false);
+    }
+    let file = file_of(frame)?.cast_into::<PyString>()?;
+    let file = file.to_cow()?;
+    Ok(WHOLE.iter().any(|(function, of_file)| *function == name && file.ends_with(of_file)))
 }
 
 fn is_coroutine(frame: &Bound<'_, PyAny>) -> PyResult<bool> {
