@@ -16,6 +16,7 @@ WAITS = {
     "a queue": "box.get(timeout=0.01)",
     "a queue of processes": "shared.get(timeout=0.01)",
     "a future": "future.result(timeout=0.01)",
+    "the ends of children": "subprocess.call(['true'])",
     "a process": "process.wait(0.01)",
     "a thread": "thread.join(0.01)",
 }
@@ -315,10 +316,6 @@ LOST = {
         "os.waitpid",
         "process = subprocess.Popen(['false']); kept.append(process); process.wait(); wait()",
     ),
-    "the end of a process": (
-        "os.waitpid",
-        "process = forks.Process(target=int); process.start(); kept.append(process); process.join(); wait()",
-    ),
 }
 """Behind which call it comes late, and what is used then."""
 
@@ -348,7 +345,7 @@ def test_what_the_library_makes_is_not_lost_when_a_handler_is_interrupted(
             result = at_once(*given, **more)
             if threading.current_thread().name.startswith("duly-worker-0") and next(is_late, False):
                 was_logged.wait()
-                until = time.monotonic() + 0.4
+                until = time.monotonic() + 0.3
                 while time.monotonic() < until:
                     time.sleep(0.001)  # the exception could come, but for what would be lost
             return result
@@ -391,5 +388,5 @@ def test_what_the_library_makes_is_not_lost_when_a_handler_is_interrupted(
         worker.run()
         os._exit(0)
     """
-    ends = {"the end of a child": "[1]", "the end of a process": "[0]"}.get(what, "[]")
+    ends = "[1]" if what == "the end of a child" else "[]"
     assert program(code).ends_well() == f"[] 0 {ends}\n"

@@ -12,7 +12,7 @@
 //!   does nothing but use a `queue.Queue` which others use, too, is found nowhere else;
 //! - not at a call of `acquire` without arguments, in whatever code: the `try` that frees the lock begins behind it. It comes at the next place;
 //! - not where Python drops what is raised: in a destructor, a callback of a weak reference or one of an event loop;
-//! - not where the library starts a child or makes a file, which would be lost;
+//! - not where the library starts a child or makes a file, which would be lost, and only behind [`LATEST`] where it sees a child's end;
 //! - not while a thread is started that does not run yet: before Python 3.12 the new one has the number of this one until the system has
 //!   begun it, and would get the exception in its place. Only behind [`LATEST`] no more than [`UNTIL_IT_RUNS`] is waited.
 //!
@@ -99,7 +99,7 @@ const WHOLE: [(&str, &str); 13] = [
     ("_launch", "popen_fork.py"),
     ("_launch", "popen_spawn_posix.py"),
     ("_launch", "popen_forkserver.py"),
-    ("poll", "popen_fork.py"),
+    ("__call__", "util.py"), // of `multiprocessing`, as an object ends
     ("__init__", "tempfile.py"),
     ("mkdtemp", "tempfile.py"),
     ("_mkstemp_inner", "tempfile.py"),
@@ -185,9 +185,9 @@ impl Looks {
         let is_late = self.since.elapsed() >= LATEST;
         match within(frame, places)? {
             Within::Dropped => return Ok(Found::NotNow),
-            Within::Start if !is_late => return Ok(Found::NotNow),
+            Within::Start | Within::End if !is_late => return Ok(Found::NotNow),
             Within::Start if py.version_info() < (3, 12) => std::thread::sleep(UNTIL_IT_RUNS),
-            Within::Start | Within::Nothing => {}
+            Within::Start | Within::End | Within::Nothing => {}
         }
         let is_of_library = is_of_library(frame, places)?;
         if is_of_library && (self.since.elapsed() < SOON || NEVER.contains(&&*name_of(frame)?.to_cow()?)) {
@@ -367,6 +367,8 @@ fn starts_with(file: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, kind: &Bound
 enum Within {
     /// The start of another thread, which does not run yet.
     Start,
+    /// A child's end, which is seen once.
+    End,
     /// What is raised there is dropped, or what is made there is lost.
     Dropped,
     Nothing,
@@ -380,7 +382,8 @@ fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<With
         let name = name_of(&frame)?;
         let name = name.to_cow()?;
         if WHOLE.iter().any(|(function, _)| *function == name) && is_whole(&frame, &name, places)? {
-            return Ok(Within::Dropped);
+            // A child may be waited for long, and again and again.
+            return Ok(if name == "_try_wait" || name == "_handle_exitstatus" { Within::End } else { Within::Dropped });
         }
         match &*name {
             "__del__" => return Ok(Within::Dropped),
