@@ -73,8 +73,9 @@ impl Server {
         let _ = self.child.wait();
     }
 
-    /// Starts it again on the same port and folder.
+    /// Ends it by kill -9, if it is there, and starts it again on the same port and folder.
     pub fn restart(&mut self) {
+        self.kill();
         self.child = spawn(self.port, self.folder.path(), &self.arguments);
         self.until_ready();
     }
@@ -136,6 +137,7 @@ impl Server {
 
     /// Starts it again without waiting until it answers.
     pub fn restart_with(&mut self, arguments: &[&str]) {
+        self.kill();
         let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         self.child = spawn(self.port, self.folder.path(), &arguments);
     }

@@ -1,5 +1,6 @@
 //! Servers, scripts and a lossy proxy for the tests of connections.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -66,8 +67,16 @@ impl TestServer {
         let mut all = vec!["--port".to_owned(), port.to_string()];
         all.extend(args.iter().map(|arg| (*arg).to_owned()));
         let server = Self::start_raw(all, port);
-        server.wait_ready();
+        eventually("the server answers", || server.answers().unwrap_or(false));
         server
+    }
+
+    /// Also with an error, as where it wants a password. That somebody listens is not enough: it may be another test that looks for a port.
+    fn answers(&self) -> std::io::Result<bool> {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"PING\r\n")?;
+        Ok(stream.read(&mut [0; 64])? > 0)
     }
 
     /// Does not wait until it answers.

@@ -301,6 +301,15 @@ mod tests {
     use crate::value::error::ErrorKind;
 
     #[test]
+    fn the_path_of_a_certificate_is_that_of_the_folder_in_which_it_was_said() {
+        let builder = Client::builder().ca_file("ca.pem").client_certificate("/etc/cert.pem", "keys/key.pem");
+        let here = std::env::current_dir().unwrap();
+        let Settings { ca_file, client_cert_file, client_key_file, .. } = builder.settings;
+        assert_eq!([ca_file, client_key_file], [Some(here.join("ca.pem")), Some(here.join("keys/key.pem"))]);
+        assert_eq!(client_cert_file, Some(PathBuf::from("/etc/cert.pem")));
+    }
+
+    #[test]
     fn a_deadline_of_the_environment_is_in_seconds_and_a_language_may_have_its_own_default() {
         assert_eq!(seconds("2").unwrap(), Duration::from_secs(2));
         assert_eq!(seconds(" 0.5").unwrap(), Duration::from_millis(500));
