@@ -67,14 +67,17 @@ build_ahead() {
 steps() {
     static
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
-    tests 'rust: units' env RUST_TEST_THREADS=$((3 * RUST_TEST_THREADS / 2)) cargo test "${shape[@]}" --lib
+    tests 'rust: units' cargo test "${shape[@]}" --lib
     build_ahead
-    # Before those that need the skins side by side.
     needs skins check 'python: stubs' python -m mypy.stubtest duly
+    # Before those that need the skins side by side.
+    needs skins tests 'python: conformance' pytest python-tests/test_conformance.py
+    needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
     # Tests that wait for much of their time leave processors to what stands beside them.
-    beside integration conformance_and_small_ones plain_php_and_docs think_php laravel_and_messenger
+    beside integration small_ones_and_the_wheel
     needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
-        --ignore=python-tests/test_docs_examples.py --numprocesses "$((2 * DULY_TEST_PROCESSES))" --dist loadgroup
+        --ignore=python-tests/test_docs_examples.py --numprocesses "$((3 * DULY_TEST_PROCESSES / 2))" --dist loadgroup
+    beside plain_php_and_docs think_php laravel_and_messenger
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' free_threaded
     check 'bench: guard of the plain path' python -m bench.guard
@@ -84,9 +87,7 @@ integration() {
     tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
         cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
 }
-conformance_and_small_ones() {
-    needs skins tests 'python: conformance' with_ctrl_c pytest python-tests/test_conformance.py
-    needs skins tests 'php: conformance' with_ctrl_c phpunit --configuration php-tests/phpunit.xml --testsuite conformance
+small_ones_and_the_wheel() {
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
     tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
     check 'python: the wheel in an empty venv' ./tools/wheel.sh
