@@ -1,13 +1,13 @@
 //! `Duly\Client`.
 
 use std::cell::RefCell;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use duly::blocking::{self, process};
 use duly::{ClientBuilder, ClientEvent, MAX_PARTITIONS};
+use duly_php_shared::kept::{Key, key_of};
 use ext_php_rs::flags::ClassFlags;
 use ext_php_rs::prelude::*;
 use ext_php_rs::types::{ZendHashTable, Zval};
@@ -31,15 +31,6 @@ static CLIENTS: Mutex<Vec<(Key, Shared)>> = Mutex::new(Vec::new());
 const MOST_KEPT: usize = 16;
 
 type Shared = Arc<blocking::Client>;
-/// Of arguments with passwords only what cannot be turned back is kept; the two halves make a mix-up as good as impossible.
-type Key = (u64, u64);
-/// Does not compile for a key that owns a text, such as a password.
-const _: fn() = || {
-    fn owns_no_text<T: Copy + 'static>() {}
-    owns_no_text::<Key>();
-};
-#[expect(clippy::disallowed_types, reason = "PHP's only thread makes it, and the same thread forks")]
-static HASHERS: std::sync::LazyLock<(RandomState, RandomState)> = std::sync::LazyLock::new(Default::default);
 
 /// The way to the queues of one server.
 #[php_class]
@@ -101,7 +92,7 @@ impl Arguments<'_> {
             (&self.clientCertFile, &self.clientKeyFile, connect, command, deadline, default_deadline),
             (self.allowEviction, self.maxDataBytes, &self.durability, self.failFast, self.manualClock),
         );
-        let key = (HASHERS.0.hash_one(arguments), HASHERS.1.hash_one(arguments));
+        let key = key_of(arguments);
         let found = |kept: &mut Vec<(Key, Shared)>| {
             let at = kept.iter().position(|(other, _)| *other == key)?;
             let entry = kept.remove(at);

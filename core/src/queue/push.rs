@@ -185,20 +185,21 @@ impl Part {
         let prepare = |(index, job)| self.prepare(job, now).map_err(|error| error.at_index(index));
         let prepared = jobs.into_iter().enumerate().map(prepare).collect::<Result<Vec<_>, _>>();
         let prepared = prepared.map_err(self.during("push"))?;
-        let mut outcomes = Vec::with_capacity(prepared.len());
+        let (mut outcomes, mut ended) = (Vec::with_capacity(prepared.len()), None);
         for run in runs(&prepared) {
             let before = outcomes.len();
             if let Err(error) = self.push_run(run, IfFull::Refuse, &mut outcomes).await {
                 outcomes.push(Err(error));
             }
-            if !outcomes[before..].iter().all(is_pushed) {
+            ended = outcomes[before..].iter().position(|outcome| !is_pushed(outcome)).map(|at| before + at);
+            if ended.is_some() {
                 break;
             }
         }
-        pushed.fetch_add(outcomes.iter().take_while(|outcome| is_pushed(outcome)).count(), Ordering::Relaxed);
+        pushed.fetch_add(ended.unwrap_or(outcomes.len()), Ordering::Relaxed);
         // What has ended the batch, rather than that jobs before it are not as safe as was asked for.
-        if let Some(at) = outcomes.iter().position(|outcome| !is_pushed(outcome)) {
-            return outcomes.swap_remove(at).map(|_| Vec::new());
+        if let Some(at) = ended {
+            outcomes.swap(0, at);
         }
         outcomes.into_iter().collect()
     }
@@ -227,8 +228,9 @@ impl Part {
             if let Err(error) = self.push_run(run, IfFull::Fill, &mut outcomes).await {
                 outcomes.extend(run.iter().map(|_| Err(error.clone())));
             }
+            // Of a run in which nothing went well, as each waits with the others.
             let in_vain =
-                outcomes[before..].iter().filter_map(|outcome| outcome.as_ref().err()).find(|error| has_waited(error));
+                outcomes.get(before).and_then(|outcome| outcome.as_ref().err()).filter(|error| has_waited(error));
             let Some(in_vain) = in_vain.cloned() else { continue };
             let not_sent = || Error::new(ErrorKind::Unreachable, "not sent, because the push before it had no success");
             let others = jobs.len() - outcomes.len();

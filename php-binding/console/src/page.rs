@@ -1,6 +1,5 @@
 //! `Duly\WebEngine`: the page of `duly web`, as `Duly\Web` asks for it.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use duly::ClientBuilder;
@@ -9,6 +8,7 @@ use duly_console::{Rights, Visit, WebPage};
 use duly_php_shared::call;
 use duly_php_shared::convert::{Text, text, utf8, values};
 use duly_php_shared::error::Fault;
+use duly_php_shared::kept::{Key, key_of};
 use duly_php_shared::waiting::Signals;
 use ext_php_rs::binary::Binary;
 use ext_php_rs::convert::FromZval;
@@ -33,10 +33,6 @@ impl<'a> FromZval<'a> for OtherClient<'a> {
     }
 }
 
-/// Of settings, which have a password, only what cannot be turned back is kept.
-type Key = (u64, u64);
-#[expect(clippy::disallowed_types, reason = "PHP's only thread makes it, and the same thread forks")]
-static HASHERS: std::sync::LazyLock<(RandomState, RandomState)> = std::sync::LazyLock::new(Default::default);
 /// They outlive the request that made them, so that php-fpm reuses their connections.
 static CLIENTS: Mutex<Vec<(Key, Client)>> = Mutex::new(Vec::new());
 /// So many are kept; of more the one that was asked for first goes.
@@ -49,7 +45,7 @@ impl OtherClient<'_> {
         let settings = settings.and_then(|settings| settings.string());
         let settings =
             settings.ok_or_else(|| Fault::invalid("the extensions duly and duly_console must be of one version"))?;
-        let key = (HASHERS.0.hash_one(&settings), HASHERS.1.hash_one(&settings));
+        let key = key_of(&settings);
         // What is done under the lock cannot panic half-way through a change.
         let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
         let known = clients.iter().position(|(other, _)| *other == key);

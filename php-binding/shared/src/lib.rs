@@ -6,6 +6,7 @@
 //! | `class.rs` | registers classes with an object of Rust behind them |
 //! | `convert.rs` | PHP values to JSON and back; arguments |
 //! | `error.rs` | errors as exceptions |
+//! | `kept.rs` | by what clients are kept |
 //! | `method.rs` | what stands between PHP and every method |
 //! | `waiting.rs` | signal handlers of PHP run while a call waits |
 
@@ -19,5 +20,6 @@ pub mod call;
 pub mod class;
 pub mod convert;
 pub mod error;
+pub mod kept;
 pub mod method;
 pub mod waiting;
