@@ -53,7 +53,7 @@ server_us_per_job  CPU time of the server (INFO cpu) for push + reserve + ack of
                    jobs a run. batch100: 100 jobs a call, one call at a time. single: one job a call, 50 calls in flight
                    on one connection. delayed: due after 30 ms. floor: the raw commands of that life by the same client
                    library; floor.script: the same in one script a verb, without guards. history: in a queue that keeps
-                   one; history_times_of_none: how many times as much as ready, in turn in the same run.
+                   one; history_times_of_none: how many times as much as ready, in turn in twenty pairs.
 jobs_per_s         push: of the single runs; reserve100, ack100: of the batch100 runs; push_many, promote: 50,000 jobs.
 mem_*_bytes        growth of used_memory a job, 100,000 jobs, ids made by duly, no name (named: with `order.close`).
 longest_call_ms    worst PING of another client while a worker takes a million jobs due at once, 1,000 a call; in five

@@ -1,4 +1,4 @@
-//! Jobs that have expired, call by call: what a reserve drops of them where a queue has options, and what a push does to those that hold its
+//! Jobs that have expired, call by call: what a reserve drops of them where a queue has limits, and what a push does to those that hold its
 //! id or key.
 
 use redis::Value;
@@ -21,8 +21,11 @@ struct Stage {
 }
 
 impl Stage {
+    /// Of a queue with a limit, which holds back nothing here.
     fn new() -> Self {
-        Self { server: Server::start(), keys: queue_keys(0), calls: 0, clock: Clock::Server }
+        let mut stage = Self { server: Server::start(), keys: queue_keys(0), calls: 0, clock: Clock::Server };
+        stage.command("HSET", Key::Meta, &["limits", "0;1000;;"]);
+        stage
     }
 
     /// With a job that holds the key `k` and waits.
@@ -119,6 +122,13 @@ fn a_reserve_drops_nothing_that_may_run() {
     let mut begun = Stage::waiting(EXPIRED);
     begun.command("HSET", Key::Returned, &["a", "0;1;"]);
     runs(begun);
+}
+
+#[test]
+fn without_limits_the_caller_is_given_what_has_expired() {
+    let mut stage = Stage::waiting(EXPIRED);
+    stage.command("HSET", Key::Meta, &["limits", "", "history", "1000;60000"]);
+    assert_eq!(stage.reserved(), (vec!["a".to_owned()], 0));
 }
 
 #[test]

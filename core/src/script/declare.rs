@@ -92,7 +92,8 @@ impl Declaration {
         index_of("ack_count", self.arguments, 0).is_some()
     }
 
-    /// Does it hand out jobs? Then its text that is not the plain one takes the time of the caller's clock, and drops what has expired.
+    /// Does it hand out jobs? Then its text that is not the plain one takes the time of the caller's clock, and drops what has expired
+    /// where there are limits.
     pub(crate) const fn hands_out(&self) -> bool {
         index_of("ahead", self.arguments, 0).is_some()
     }

@@ -27,11 +27,9 @@ if may_be_stale then
   --- include: reserve/find_stale
 end
 --- if limited
-local expired, key_of
---- include: reserve/find_expired
-local limit_of, is_full
+local expired, key_of, limit_of, is_full
 if limited then
-  --- include: reserve/find_full
+  --- include: reserve/find_expired, reserve/find_full
 end
 --- end
 local fit, gone = length, 0

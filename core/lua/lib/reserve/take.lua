@@ -68,7 +68,9 @@ if want > 0 and not paused then
             end
           end
           --- if limited
-          --- include: reserve/drop_expired
+          if limited then
+            --- include: reserve/drop_expired
+          end
           --- end
           entries, records = kept_ids, kept_records
         end
