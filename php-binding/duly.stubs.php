@@ -786,7 +786,7 @@ namespace Duly {
          * them. Of all that is given, each must hold. It checks 10,000 jobs at most, and reads about 8 MiB of
          * records, those that do not match counted: so a page may be empty that is not the last one. `$cursor` of the
          * page says where to go on, and is null after the last one. A job that moves meanwhile may be in two pages,
-         * or in none.
+         * or in none; one that was moved away and back before may be in two.
          *
          * @param State|string $state which jobs
          * @param ?string $name jobs of this name. Default: of any

@@ -88,7 +88,9 @@ final class NamedArgumentsTest extends ServerTestCase
         $jobs = [['data' => 3], new NewJob(4)];
         self::assertSame(2, $queue->pushMany($jobs, durability: 'none')->created);
         $durable = [['data' => 5, 'durability' => 'wait:1']];
-        $this->thrownBy(NotDurableException::class, fn () => $queue->pushMany($durable, durability: 'none'));
+        $error = $this->thrownBy(NotDurableException::class, fn () => $queue->pushMany($durable, durability: 'none'));
+        assert($error instanceof NotDurableException);
+        self::assertSame(1, $error->getIndex(), 'the next one: this one is pushed');
         $this->thrownBy(InvalidArgumentException::class, fn () => $queue->push(1, durability: 'disk'));
         self::assertSame(5, $queue->counts()->ready);
     }

@@ -250,10 +250,10 @@ def test_an_interruption_that_is_dropped_comes_again(program: Callable[[str], Pr
     assert program(code).ends_well() == "dropped interrupted\n"
 
 
-@pytest.mark.parametrize("how", ["finally", "except", "another exception", "with"])
+@pytest.mark.parametrize("how", ["finally", "except", "another exception", "with", "a coroutine", "a generator"])
 def test_a_handler_that_cleans_up_is_interrupted_once(program: Callable[[str], Program], how: str) -> None:
     code = f"""
-        import logging, os, time
+        import asyncio, logging, os, time
         import duly.worker
         duly.worker._AGAIN_S = 0.2
         logging.getLogger("duly").addHandler(logging.NullHandler())
@@ -281,10 +281,32 @@ def test_a_handler_that_cleans_up_is_interrupted_once(program: Callable[[str], P
             def __exit__(self, *raised):
                 clean_up("")
 
+        async def wait_and_clean_up():
+            try:
+                while True:
+                    time.sleep(0.001)
+                    await asyncio.sleep(0)
+            finally:
+                for _ in range(100):
+                    await asyncio.sleep(0.01)
+                print("cleaned up", flush=True)
+
+        def rows():
+            try:
+                while True:
+                    yield 1
+            finally:
+                clean_up("")
+
         @worker.on("row")
         def row(job):
             how = {how!r}
-            if how == "with":
+            if how == "a coroutine":
+                asyncio.run(wait_and_clean_up())
+            elif how == "a generator":
+                for _ in rows():  # it ends with this function
+                    time.sleep(0.001)
+            elif how == "with":
                 with Block():
                     wait()
             elif how == "except":
@@ -306,6 +328,133 @@ def test_a_handler_that_cleans_up_is_interrupted_once(program: Callable[[str], P
         os._exit(0)
     """
     assert program(code).ends_well() == "cleaned up\n"
+
+
+def test_who_keeps_the_interruption_and_goes_on_is_interrupted_again(program: Callable[[str], Program]) -> None:
+    code = """
+        import logging, os, time
+        import duly.worker
+        duly.worker._AGAIN_S, duly.worker._HELD_S = 0.1, 0.3
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+        kept = []
+
+        @worker.on("row")
+        def row(job):
+            while len(kept) < 2:
+                try:
+                    while True:
+                        time.sleep(0.001)
+                except duly.JobInterrupted as error:
+                    kept.append(error)
+
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        print(len(kept), len(set(map(type, kept))), flush=True)
+        os._exit(0)
+    """
+    assert program(code).ends_well() == "2 1\n"
+
+
+def test_a_handler_that_goes_on_after_it_was_cancelled_is_logged_once(program: Callable[[str], Program]) -> None:
+    code = """
+        import asyncio, logging, os
+        import duly.worker
+        duly.worker._SAID_AFTER_S = 0.2
+        logging.getLogger("duly").addHandler(logging.StreamHandler())
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=2, grace=0)
+
+        @worker.on("row")
+        async def row(job):
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                pass
+            await asyncio.sleep(1)
+            worker.stop()
+
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        print(jobs.push(1, name="row", timeout=0.1, max_retries=0), flush=True)
+        worker.run()
+        os._exit(0)
+    """
+    status, out, err = program(code).end()
+    said = f"the handler of job {out.strip()} of queue q, or a hook behind it, was interrupted 0.2 s ago and still runs"
+    assert (status, err.count(said), err.count("still runs")) == (0, 1, 1), err
+
+
+def test_an_interruption_that_comes_again_is_as_careful_as_the_first(program: Callable[[str], Program]) -> None:
+    code = """
+        import logging, os, subprocess, time
+        import duly.worker
+        duly.worker._AGAIN_S = 1.5
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+        ends = []
+
+        @worker.on("row")
+        def row(job):
+            try:
+                while True:
+                    time.sleep(0.001)
+            except duly.JobInterrupted:
+                process = subprocess.Popen(["sh", "-c", "sleep 2; exit 3"])
+            try:
+                process.wait()  # the other one comes, and must not come before the end is seen
+                while True:
+                    time.sleep(0.001)
+            finally:
+                ends.append(process.returncode)
+
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        worker.run()
+        print(ends, flush=True)
+        os._exit(0)
+    """
+    assert program(code).ends_well() == "[3]\n"
+
+
+def test_who_waits_in_the_library_is_interrupted_at_the_end_of_the_grace(program: Callable[[str], Program]) -> None:
+    code = """
+        import asyncio, concurrent.futures, logging, os, queue, subprocess, threading
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        waits = {
+            "event": lambda: threading.Event().wait(0.02),
+            "queue": lambda: queue.Queue().get(timeout=0.02),
+            "future": lambda: concurrent.futures.Future().result(timeout=0.02),
+            "child": lambda: subprocess.run(["sleep", "0.05"]),
+            "loop": lambda: asyncio.run(asyncio.sleep(0.05)),
+        }
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=len(waits), grace=0)
+        all_wait, ended = threading.Barrier(len(waits)), []
+
+        @worker.on("wait")
+        def wait(job):
+            all_wait.wait()
+            worker.stop()
+            try:
+                while True:
+                    try:
+                        waits[job.data]()
+                    except (queue.Empty, concurrent.futures.TimeoutError):
+                        pass
+            finally:
+                ended.append(job.data)
+
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        for what in waits:
+            jobs.push(what, name="wait")
+        worker.run()
+        print(*sorted(ended), flush=True)
+        os._exit(0)
+    """
+    assert program(code).ends_well() == "child event future loop queue\n"
 
 
 LOST = {

@@ -20,6 +20,7 @@ from duly._places import (
     BEHIND_A_LOCK,
     IN_A_LOCK,
     MAY_RETURN,
+    SKIPS_AN_END,
     TAKES_A_LOCK,
     TAKES_A_LOCK_NEXT,
     Places,
@@ -40,7 +41,7 @@ def each_call(function: Callable[..., Any], name: str) -> list[int]:
     for one in dis.get_instructions(function):
         is_in = (is_in and one.offset not in starts) or one.argval == name
         if is_in and one.opname.startswith("CALL"):
-            found.append(places[one.offset // 2])
+            found.append(int.from_bytes(places[one.offset : one.offset + 2], "little"))
     assert found, name
     return found
 
@@ -98,6 +99,30 @@ def test_a_call_that_takes_a_lock_before_a_try_is_read_from_the_bytecode() -> No
     assert [bool(place & TAKES_A_LOCK) for place in each_call(takes, "acquire")] == [True, False, True, True]
     if sys.version_info >= (3, 13):
         assert [bool(place & TAKES_A_LOCK_NEXT) for place in each_call(takes, "call")] == [True, False, True, True]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the end of a `with` runs there")
+def test_where_a_loop_would_skip_the_end_of_a_with_is_read_from_the_bytecode() -> None:
+    def counts(lock: Any, most: int) -> None:
+        number = 0
+        with lock:
+            while number < most:
+                number += 1
+
+    def is_in_none(most: int) -> None:
+        number = 0
+        while number < most:
+            number += 1
+
+    def skips(function: Callable[..., Any]) -> bool:
+        places = Places()[function.__code__]
+        return any(places[at + 1] & SKIPS_AN_END >> 8 for at in range(0, len(places), 2))
+
+    in_one_line: dict[str, Any] = {}
+    exec("def f(number):\n  try:\n    while True: number += 1\n  finally: print(number)\n", in_one_line)
+    assert skips(counts) == (sys.version_info >= (3, 13))
+    assert skips(in_one_line["f"]) == (sys.version_info < (3, 13))
+    assert not skips(is_in_none)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="there Python itself takes longer")

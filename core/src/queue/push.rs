@@ -109,7 +109,7 @@ impl Queue {
     /// `pushed`: how many jobs have their outcome, also if the call fails.
     async fn push_to_parts(&self, jobs: Vec<NewJob>, pushed: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
         if let [part] = self.each_part() {
-            return part.push_batch(jobs, pushed).await;
+            return part.push_batch(jobs, pushed, &Doubt::default()).await;
         }
         let assigned: Vec<_> =
             jobs.into_iter().map(|job| self.assign(job)).collect::<Result<_, _>>().map_err(self.during("push"))?;
@@ -118,11 +118,8 @@ impl Queue {
         let outcomes = self.by_part(assigned, part_of, none.clone(), |part, jobs| {
             let (count, none) = (jobs.len(), none.clone());
             Box::pin(async move {
-                match part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), pushed).await {
-                    Err(error) if error.kind() == ErrorKind::NotDurable => {
-                        doubt.set(error);
-                        Ok(vec![none; count])
-                    }
+                match part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), pushed, doubt).await {
+                    Err(error) if error.kind() == ErrorKind::NotDurable => Ok(vec![none; count]),
                     outcomes => outcomes,
                 }
             })
@@ -160,7 +157,7 @@ impl Part {
             async move { Ok(queue.push_of_several(&jobs).await) }
         };
         // Pushes that wait for a disk must not hold up those that do not.
-        let plain = prepared.durability.unwrap_or(self.client.shared.durability) == Durability::None;
+        let plain = self.asked_durability(&prepared) == Durability::None;
         let company = if plain { &self.shared.pushes } else { &self.shared.durable_pushes };
         match company.call(prepared, send).await?? {
             Pushed::Duplicate { id } => {
@@ -173,8 +170,13 @@ impl Part {
     }
 
     /// All jobs are checked before the first is sent. Behind a call that fails none is made: what is pushed is the beginning. Adds to
-    /// `pushed` how many jobs that is.
-    async fn push_batch(&self, mut jobs: Vec<NewJob>, pushed: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
+    /// `pushed` how many jobs that is. `doubt`: see [`push_run`](Self::push_run).
+    async fn push_batch(
+        &self,
+        mut jobs: Vec<NewJob>,
+        pushed: &AtomicUsize,
+        doubt: &Doubt,
+    ) -> Result<Vec<Pushed>, Error> {
         if jobs.iter().any(NewJob::asks_for_time) {
             let now = Box::pin(self.server_time()).await?;
             for (index, job) in jobs.iter_mut().enumerate() {
@@ -188,7 +190,7 @@ impl Part {
         let (mut outcomes, mut ended) = (Vec::with_capacity(prepared.len()), None);
         for run in runs(&prepared) {
             let before = outcomes.len();
-            if let Err(error) = self.push_run(run, IfFull::Refuse, &mut outcomes).await {
+            if let Err(error) = self.push_run(run, IfFull::Refuse, doubt, &mut outcomes).await {
                 outcomes.push(Err(error));
             }
             ended = outcomes[before..].iter().position(|outcome| !is_pushed(outcome)).map(|at| before + at);
@@ -222,10 +224,10 @@ impl Part {
     /// Jobs of several callers; one outcome a job. A call that is refused does not keep the next from being tried. Behind one that has waited
     /// in vain none is made: each would wait as long.
     async fn push_of_several(&self, jobs: &[Prepared]) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(jobs.len());
+        let (mut outcomes, doubt) = (Vec::with_capacity(jobs.len()), Doubt::default());
         for run in runs(jobs) {
             let before = outcomes.len();
-            if let Err(error) = self.push_run(run, IfFull::Fill, &mut outcomes).await {
+            if let Err(error) = self.push_run(run, IfFull::Fill, &doubt, &mut outcomes).await {
                 outcomes.extend(run.iter().map(|_| Err(error.clone())));
             }
             // Of a run in which nothing went well, as each waits with the others.
@@ -241,10 +243,16 @@ impl Part {
     }
 
     /// One script call: jobs that one call can take together. Two at the most: where not all of them fit, with [`IfFull::Fill`] one more
-    /// stores the first ones. Adds one outcome a job, or none with an error.
-    async fn push_run(&self, run: &[Prepared], if_full: IfFull, outcomes: &mut Vec<Outcome>) -> Result<(), Error> {
+    /// stores the first ones. Adds one outcome a job, or none with an error. `doubt`: of the calls before, with which this one is made: behind
+    /// one that was not confirmed the others are made without, and are in the same doubt. Each would wait as long in vain.
+    async fn push_run(
+        &self,
+        run: &[Prepared],
+        if_full: IfFull,
+        doubt: &Doubt,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<(), Error> {
         let first = &run[0];
-        let durability = first.durability.unwrap_or(self.client.shared.durability);
         for level in run.iter().map(|job| job.level) {
             self.note_levels(Levels::one(level));
         }
@@ -255,36 +263,54 @@ impl Part {
         if alike {
             let push = Push { level: Digits(first.level.into()), due: first.due };
             let items = run.iter().map(|job| (job.id.as_bytes(), &*job.record));
-            let doubt = Doubt::default();
-            match self.run(push.with(items).durably_or(durability, &doubt)).await? {
+            match self.run(push.with(items).durably_or(self.durability_of(first, doubt), doubt)).await? {
                 Stored::All => {
-                    let doubt = doubt.take();
+                    let doubt = self.doubt_of(first, doubt);
                     let created = |job: &Prepared| Pushed::Created { id: job.id.clone() };
                     outcomes.extend(run.iter().map(|job| confirmed(created(job), doubt.as_deref())));
                 }
                 Stored::None(full) if if_full == IfFull::Fill && full.room > 0 => {
                     // On the heap: rare, and this future is moved about on every push.
-                    Box::pin(self.push_first(run, full, outcomes)).await;
+                    Box::pin(self.push_first(run, full, doubt, outcomes)).await;
                 }
                 Stored::None(full) => return Err(self.during("push")(full.error())),
             }
             return Ok(());
         }
-        self.push_unique(run, if_full, outcomes).await
+        self.push_unique(run, if_full, doubt, outcomes).await
+    }
+
+    fn asked_durability(&self, job: &Prepared) -> Durability {
+        job.durability.unwrap_or(self.client.shared.durability)
+    }
+
+    /// How safe a call is to be of which this is the first job.
+    fn durability_of(&self, first: &Prepared, doubt: &Doubt) -> Durability {
+        if self.doubt_of(first, doubt).is_some() { Durability::None } else { self.asked_durability(first) }
+    }
+
+    /// Why the jobs of that call are not known to be as safe as was asked for.
+    fn doubt_of(&self, first: &Prepared, doubt: &Doubt) -> Option<Box<Error>> {
+        if self.asked_durability(first) == Durability::None { None } else { doubt.get() }
     }
 
     /// The first jobs of a call of which not all fit, and of them those that still do: others push too.
-    async fn push_first(&self, run: &[Prepared], full: Full, outcomes: &mut Vec<Outcome>) {
+    async fn push_first(&self, run: &[Prepared], full: Full, doubt: &Doubt, outcomes: &mut Vec<Outcome>) {
         let (first, others) = run.split_at(full.room.min(run.len()));
-        if let Err(error) = self.push_unique(first, IfFull::Fill, outcomes).await {
+        if let Err(error) = self.push_unique(first, IfFull::Fill, doubt, outcomes).await {
             outcomes.extend(first.iter().map(|_| Err(error.clone())));
         }
         outcomes.extend(others.iter().map(|_| Err(self.during("push")(full.error()))));
     }
 
-    async fn push_unique(&self, run: &[Prepared], if_full: IfFull, outcomes: &mut Vec<Outcome>) -> Result<(), Error> {
+    async fn push_unique(
+        &self,
+        run: &[Prepared],
+        if_full: IfFull,
+        doubt: &Doubt,
+        outcomes: &mut Vec<Outcome>,
+    ) -> Result<(), Error> {
         let first = &run[0];
-        let durability = first.durability.unwrap_or(self.client.shared.durability);
         let unique = run.iter().find(|job| job.unique).unwrap_or(first);
         let if_duplicate = match unique.on_duplicate {
             OnDuplicate::Refuse => IfDuplicate::Refuse,
@@ -299,13 +325,12 @@ impl Part {
                 ids.push(job.id.as_bytes());
             }
         }
-        let doubt = Doubt::default();
         let push = PushUnique { if_duplicate, if_full, result_count: JobKeys(ids) }
             .with(items)
             .during("push")
-            .durably_or(durability, &doubt);
+            .durably_or(self.durability_of(first, doubt), doubt);
         let reply = self.run(push).await?;
-        let doubt = doubt.take();
+        let doubt = self.doubt_of(first, doubt);
         if !reply.awaited.is_empty() {
             Box::pin(self.wake_waiters("push", &reply.awaited)).await;
         }

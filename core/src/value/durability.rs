@@ -74,6 +74,10 @@ impl Doubt {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(error));
     }
 
+    pub(crate) fn get(&self) -> Option<Box<Error>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(crate) fn take(&self) -> Option<Box<Error>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -258,7 +258,7 @@ impl Error {
             // Of that batch.
             self.message = self.message.replace(": nothing was stored", ": nothing of this batch was stored").into();
         }
-        match index {
+        match index.filter(|_| self.kind != ErrorKind::NotDurable) {
             Some(index) => self.message = format!("{} (at index {index}; {before})", self.message).into(),
             None if count > 0 => self.message = format!("{} ({before})", self.message).into(),
             None => {}
@@ -295,7 +295,7 @@ impl Error {
                 "{pushed} of the {count} jobs of this batch {are} pushed, of some partitions: push all of them again {only_with_ids}"
             )
         };
-        if is_in_order && pushed < count {
+        if is_in_order || pushed == count {
             self.batch_index = u32::try_from(pushed).ok();
         }
         self.partly_done(&words)

@@ -28,10 +28,15 @@ HAS_AN_END = 64
 """In a `with` or a `finally`, of which nothing runs if an exception from outside comes behind an error of C code."""
 TAKES_A_LOCK = 128
 """At a call of `acquire` without arguments, behind which most often the `try` begins that frees the lock."""
-TAKES_A_LOCK_NEXT = 32
-"""What is called next is one. From Python 3.13 on, where this number and the next have not the meaning of 3.10."""
-GIVES_THE_GIL = 64
-"""At a call of C code that waits, in which others have the GIL: a thread is at its end only for an instant."""
+TAKES_A_LOCK_NEXT = 256
+"""What is called next is one. From Python 3.13 on."""
+GIVES_THE_GIL = 512
+"""At a call of C code that waits, in which others have the GIL: a thread is at its end only for an instant. From Python
+3.13 on."""
+SKIPS_AN_END = 1024
+"""What comes here, or from Python 3.13 on next, comes where a loop begins again, and runs no `finally` or end of a
+`with` that the loop is in: https://github.com/python/cpython/issues/108214 in 3.11 and 3.12, and from 3.13 on
+https://github.com/python/cpython/issues/130279."""
 
 _VERBS = {
     *("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock"),
@@ -56,7 +61,7 @@ _MOST_CODES = 1000
 
 
 class Places(dict["CodeType", bytes]):
-    """By code what is to be known of each of its instructions, and of the ones between."""
+    """By code what is to be known of each of its instructions, and of the ones between: two bytes each."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
@@ -100,7 +105,8 @@ def _read(code: CodeType) -> bytes:
         bool(of_line & _VERBS) and not is_wait and not sees_to_it for of_line, is_wait in zip(names, waits, strict=True)
     ]
     takes = [_takes_a_lock(instructions, index) for index in range(len(instructions))]
-    comes_next = _next(instructions, index_at, in_lock_lines, takes, names)
+    skips = _skip_an_end(code, instructions)
+    comes_next = _next(instructions, index_at, in_lock_lines, takes, skips, names)
     places = bytearray()
     ends = [*offsets[1:], len(code.co_code)]
     for index, one in enumerate(instructions):
@@ -110,12 +116,31 @@ def _read(code: CodeType) -> bytes:
         place |= TAKES_A_LOCK * takes[index]
         if sys.version_info < _FIRST_TO_END_FIRST:
             place |= MAY_RAISE * (not one.opname.startswith(_CANNOT_RAISE) and not names[index] & _NEVER_RAISE)
-        if sys.version_info >= _FIRST_TO_COME_LATE:
+        elif sys.version_info < _FIRST_TO_COME_LATE:
+            place |= SKIPS_AN_END * (index in skips)
+        else:
             place |= GIVES_THE_GIL * (waits[index] or (one.opname == "CALL" and bool(names[index] & _GIVE_THE_GIL)))
             for behind in _behind(instructions, index_at, index):
                 place |= comes_next[behind]
-        places += bytes([place]) * ((ends[index] - one.offset) // 2)  # with its caches
+        places += place.to_bytes(2, "little") * ((ends[index] - one.offset) // 2)  # with its caches
     return bytes(places)
+
+
+def _skip_an_end(code: CodeType, instructions: list[dis.Instruction]) -> set[int]:
+    """Give where a loop begins again, and what comes there is not caught by what its first line is in."""
+    if sys.version_info < _FIRST_TO_END_FIRST:
+        return set()
+    entries = getattr(dis.Bytecode(code), "exception_entries", ())
+
+    def handler(offset: int) -> int | None:
+        return next((entry.target for entry in entries if entry.start <= offset < entry.end), None)
+
+    # Python looks for exceptions from outside behind the jump, and takes the instruction ahead of that for the place;
+    # from 3.13 on it does before the jump.
+    looks_first = sys.version_info >= _FIRST_TO_COME_LATE
+    jumps = ((index, one) for index, one in enumerate(instructions) if one.opname == "JUMP_BACKWARD")
+    ends = ((index, handler(one.argval), one.offset if looks_first else one.argval - 2) for index, one in jumps)
+    return {index for index, end, taken_for in ends if end is not None and end != handler(taken_for)}
 
 
 def _takes_a_lock(instructions: list[dis.Instruction], index: int) -> bool:
@@ -204,6 +229,7 @@ def _next(
     index_at: dict[int, int],
     in_lock_lines: list[bool],
     takes: list[bool],
+    skips: set[int],
     names: list[set[object]],
 ) -> list[int]:
     """Give what may be called from each instruction on, before Python looks again for exceptions from outside."""
@@ -224,6 +250,8 @@ def _next(
                     place = found[index + 1]
             elif name.startswith(("RETURN", "YIELD")):
                 place = MAY_RETURN
+            elif index in skips:
+                place = SKIPS_AN_END
             elif name not in ("RESUME", "JUMP_BACKWARD"):
                 for behind in _behind(instructions, index_at, index):
                     place |= found[behind]

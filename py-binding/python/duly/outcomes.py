@@ -80,6 +80,10 @@ class JobInterrupted(BaseException):
     returns first. A handler that is a coroutine is cancelled instead (`asyncio.CancelledError`).
     """
 
+    def __reduce__(self) -> tuple[type[JobInterrupted], tuple[object, ...]]:
+        """Give what another process can make: each run's is of a class of its own here."""
+        return JobInterrupted, self.args
+
 
 def _check_wait(after: float | timedelta | None) -> None:
     """Refuse it where it is written: it has the bounds of a delay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import queue
 import signal
@@ -55,6 +56,12 @@ _LATE_S = 1.0
 _LATE_LOOKS, _BETWEEN_LATE_LOOKS_S = 8, 0.0002
 _AGAIN_S = 2.0
 """After so long a handler is interrupted once more that goes on, and has not begun to end."""
+_HELD_S = 30.0
+"""So long it may be ending where that cannot be seen, as long as what was raised is somewhere."""
+_SAID_AFTER_S = Supervision.patience()
+"""After so long it is logged that a handler that was interrupted goes on, if that does not end the worker."""
+_LAST_LOOKS_S = 2.0
+"""So long handlers that could not be interrupted yet are looked at behind the end of the grace."""
 _LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to end, before `run` returns without them."""
 
@@ -471,8 +478,8 @@ class _Watch:
         self._places = Places()
         self._put_off: dict[int, tuple[int, float]] = {}
         """Of executors whose run could not be interrupted yet: that run, and since when."""
-        self._raised: dict[int, tuple[int, float]] = {}
-        """Of executors whose run was interrupted: that run, and when it is again."""
+        self._raised: dict[int, _Raised] = {}
+        """By executor what was raised in its run."""
         self._next_round = 0.0
         """When those that are late are looked at often."""
         self._ended: WorkerReport | BaseException | None = None
@@ -520,6 +527,7 @@ class _Watch:
                 self._interrupt_late_ones()
                 self._interrupt_again()
                 self._look_at_interrupted()
+            self._interrupt_last_ones()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
 
@@ -537,8 +545,9 @@ class _Watch:
         job = None if executor is None else executor.job
         # The run may have ended meanwhile, and the job be the next one.
         is_current = executor is not None and executor.interrupted is not None
-        if executor is not None and job is not None and is_current and self._patience is not None:
-            self._interrupted[executor.number] = (job, time.monotonic() + self._patience)
+        if executor is not None and job is not None and is_current:
+            patience = _SAID_AFTER_S if self._patience is None else self._patience
+            self._interrupted[executor.number] = (job, time.monotonic() + patience)
         # Before its line is logged: the handler may hold up the log.
         if executor is not None and event.run is not None:
             self._interrupt(executor, event.run)
@@ -546,12 +555,15 @@ class _Watch:
         _log_event(level, "%s", event, event.text)
 
     def _interrupt(self, executor: Executor, run: int) -> None:
+        raised = self._raised.get(executor.number)
+        if raised is None or raised.run != run:
+            raised = self._raised[executor.number] = _Raised(run)
         try:
-            is_raised = executor.interrupt(run, JobInterrupted, self._places)
+            is_raised = executor.interrupt(run, raised.kind, self._places)
         except Exception as error:  # noqa: BLE001 - of code that cannot be read; other runs must end as well
             what = "where a handler is cannot be seen, so it is interrupted there: %s"
             log_safely(logging.ERROR, what, brief(error))
-            is_raised = executor.interrupt(run, JobInterrupted, None)
+            is_raised = executor.interrupt(run, raised.kind, None)
         if is_raised is None:
             before = self._put_off.get(executor.number)
             if before is None or before[0] != run:
@@ -559,8 +571,10 @@ class _Watch:
             return
         self._put_off.pop(executor.number, None)
         if is_raised:
-            self._raised[executor.number] = (run, time.monotonic() + _AGAIN_S)
-        if not is_raised and self._loop is not None:
+            raised.note()
+            return
+        del self._raised[executor.number]
+        if self._loop is not None:
             self._loop.interrupt(executor.number)
 
     def _interrupt_late_ones(self) -> None:
@@ -580,25 +594,41 @@ class _Watch:
     def _interrupt_again(self) -> None:
         """Interrupt the runs once more where C code has dropped what was raised, as in the `finally` of a generator."""
         now = time.monotonic()
-        for number, (run, at) in list(self._raised.items()):
-            if now >= at:
-                del self._raised[number]
-                executor = self._executors[number]
-                if executor.handles(run, JobInterrupted):
-                    self._raised[number] = (run, now + _LOOK_S)
-                else:
-                    self._interrupt(executor, run)
+        for number, raised in list(self._raised.items()):
+            if now < raised.look_at:
+                continue
+            executor = self._executors[number]
+            if executor.handles(raised.run, JobInterrupted) or raised.is_held(now):
+                raised.look_at = now + _LOOK_S
+            else:
+                self._interrupt(executor, raised.run)
+
+    def _interrupt_last_ones(self) -> None:
+        """Go on to look at those that could not be interrupted where they were: the program may go on behind `run`."""
+        until = time.monotonic() + _LAST_LOOKS_S
+        while self._put_off and time.monotonic() < until:
+            time.sleep(self._look_again_s())
+            for number, (run, _) in list(self._put_off.items()):
+                self._interrupt(self._executors[number], run)
+            self._interrupt_late_ones()
 
     def _look_again_s(self) -> float:
         waited = time.monotonic() - max(since for _, since in self._put_off.values())
         return min(max(waited / 200, _SOONEST_S), _LATEST_S)
 
     def _look_at_interrupted(self) -> None:
-        """Stop when a handler does not end; end the grace when only such handlers are left."""
+        """Stop when a handler does not end, or only log it; end the grace when only such handlers are left."""
         now = time.monotonic()
         for number, (job, until) in list(self._interrupted.items()):
             if self._executors[number].job is not job:
                 del self._interrupted[number]
+            elif now > until and self._patience is None:
+                del self._interrupted[number]
+                what = (
+                    "the handler of job %s of queue %s, or a hook behind it, was interrupted %g s ago and still runs: "
+                    "until it ends, this worker runs one job fewer at once"
+                )
+                log_safely(logging.ERROR, what, job.id, job.queue.name, _SAID_AFTER_S, fields=about(job))
             elif now > until and not self._ending.stuck:
                 what = (
                     "the handler of job %s of queue %s, or a hook behind it, does not end: "
@@ -611,6 +641,31 @@ class _Watch:
             executor.job is None or (executor.number in self._interrupted) for executor in self._executors.values()
         ):
             self._engine.stop()
+
+
+class _Raised:
+    """What is raised in a run, and when it is looked whether it has led to anything."""
+
+    def __init__(self, run: int) -> None:
+        self.run = run
+        # A class of its own: each exception that is on its way or there has a reference to it.
+        names = {"__module__": JobInterrupted.__module__, "__doc__": JobInterrupted.__doc__}
+        self.kind: type[JobInterrupted] = type(JobInterrupted.__name__, (JobInterrupted,), names)
+        self._references = sys.getrefcount(self.kind)
+        self._since = 0.0
+        self.look_at = math.inf
+
+    def note(self) -> None:
+        """Note that it was raised just now."""
+        self._since = time.monotonic()
+        self.look_at = self._since + _AGAIN_S
+
+    def is_held(self, now: float) -> bool:
+        """Tell whether it may have led to code that is not on the thread just now, such as a coroutine that waits.
+
+        Who keeps it for good is told apart by the time.
+        """
+        return sys.getrefcount(self.kind) > self._references and now < self._since + _HELD_S
 
 
 class _Memory:

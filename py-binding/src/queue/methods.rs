@@ -355,7 +355,8 @@ impl Queue {
     ///
     /// Of all that is given, each must hold. It checks 10,000 jobs at most, and reads about 8 MiB of records, those
     /// that do not match counted: so a page may be empty that is not the last one. `cursor` of the page says where to
-    /// go on, and is None after the last one. A job that moves meanwhile may be in two pages, or in none.
+    /// go on, and is None after the last one. A job that moves meanwhile may be in two pages, or in none;
+    /// one that was moved away and back before may be in two.
     ///
     /// Args:
     ///     state: "delayed", "ready", "reserved" or "failed".

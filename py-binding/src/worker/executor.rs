@@ -240,14 +240,16 @@ impl Executor {
         let found = places.map_or(Ok(Found::MayCome), |places| looks.look(py, thread, places));
         let is_raised = {
             let mut current = self.lock();
-            // The run may have ended if the program's own code ran in the look: then the next one drops them.
-            current.looks = Some(looks);
             // No Python code has run since the end of the look, so the thread stays where it is until it has the
             // exception, or is in C code.
-            matches!(found, Ok(Found::MayCome)) && current.thread_of(py, run) == Some(thread) && {
+            let is_raised = matches!(found, Ok(Found::MayCome)) && current.thread_of(py, run) == Some(thread) && {
                 current.interrupting = true;
                 raise_in(thread, exception.as_ptr())
-            }
+            };
+            looks.has_raised = is_raised;
+            // The run may have ended if the program's own code ran in the look: then the next one drops them.
+            current.looks = Some(looks);
+            is_raised
         };
         drop(uncollected);
         Ok(match found? {

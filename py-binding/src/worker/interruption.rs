@@ -21,6 +21,9 @@
 //! reads again. Behind [`LATEST`] that is seen within one look, as others get the GIL in it: who waits with a short timeout, again and again, is
 //! never found at one instruction for long. In the library only where C code waits: there a thread wants the GIL only for an instant.
 //!
+//! Where a loop begins again, some versions of Python raise it as if the loop were in no `with` and no `try`, of which no end runs then. So it waits
+//! for another place until [`LATEST`]. A loop of Python that calls nothing has no other.
+//!
 //! If C code raises while the exception is on its way, that comes where this is handled: from Python 3.11 on at the start of the next
 //! function, such as an `__exit__`, which `duly._cut_short` then calls; until 3.10 before the `with` or the `finally`, so there it waits until
 //! [`LATEST`] while the thread may be in C code within one, of which nobody can tell whether it is.
@@ -106,16 +109,17 @@ const WHOLE: [(&str, &str); 13] = [
 ];
 
 // What `duly._places` says of an instruction.
-const BEHIND_A_LOCK: u8 = 1;
-const BEFORE_A_LOCK: u8 = 2;
-const MAY_RETURN: u8 = 4;
-const IN_A_LOCK: u8 = 8;
-const A_WAIT: u8 = 16;
-const MAY_RAISE: u8 = 32;
-const HAS_AN_END: u8 = 64;
-const TAKES_A_LOCK: u8 = 128;
-const TAKES_A_LOCK_NEXT: u8 = 32;
-const GIVES_THE_GIL: u8 = 64;
+const BEHIND_A_LOCK: u16 = 1;
+const BEFORE_A_LOCK: u16 = 2;
+const MAY_RETURN: u16 = 4;
+const IN_A_LOCK: u16 = 8;
+const A_WAIT: u16 = 16;
+const MAY_RAISE: u16 = 32;
+const HAS_AN_END: u16 = 64;
+const TAKES_A_LOCK: u16 = 128;
+const TAKES_A_LOCK_NEXT: u16 = 256;
+const GIVES_THE_GIL: u16 = 512;
+const SKIPS_AN_END: u16 = 1024;
 
 /// A coroutine, of either kind, by the flags of its code.
 const IS_COROUTINE: u32 = 0x80 | 0x100;
@@ -125,6 +129,8 @@ const IS_COROUTINE: u32 = 0x80 | 0x100;
 pub(super) struct Looks {
     run: u64,
     since: Instant,
+    /// Who drops the exception gets it once more, with the same care.
+    pub(super) has_raised: bool,
     at: Option<At>,
     /// Frames that nobody else has any more: with them end objects of the handler, which may be Python code.
     ended: Vec<Py<PyAny>>,
@@ -152,12 +158,12 @@ pub(super) enum Found {
 
 impl Looks {
     pub(super) fn begin(run: u64) -> Self {
-        Self { run, since: Instant::now(), at: None, ended: Vec::new() }
+        Self { run, since: Instant::now(), has_raised: false, at: None, ended: Vec::new() }
     }
 
-    /// These looks if they are of this run, else new ones, which keep the frames of the others.
+    /// These looks if they are of this run and have not led to the exception, else new ones, which keep the frames of the others.
     pub(super) fn of(mut self, py: Python<'_>, run: u64) -> Self {
-        if self.run == run {
+        if self.run == run && !self.has_raised {
             return self;
         }
         if let Some(frame) = self.at.take().and_then(|at| at.frame) {
@@ -199,14 +205,15 @@ impl Looks {
             } else {
                 takes_a_lock(frame, places)?
             };
-            if does_harm || (py.version_info() < (3, 11) && !is_late && may_skip_an_end(frame, places)?) {
+            if does_harm || (!is_late && may_skip_an_end(frame, places)?) {
                 return Ok(Found::NotNow);
             }
             if py.version_info() < (3, 13) || stands {
                 return Ok(Found::MayCome);
             }
             let is_last = is_late && !is_of_library;
-            if !may_come_next(frame, places, if is_last { TAKES_A_LOCK_NEXT } else { BEFORE_A_LOCK })? {
+            let harmful = if is_last { TAKES_A_LOCK_NEXT } else { BEFORE_A_LOCK };
+            if !may_come_next(frame, places, if is_late { harmful } else { harmful | SKIPS_AN_END })? {
                 return Ok(Found::MayCome);
             }
             Ok(match is_last || (is_late && place_of(frame, places)? & GIVES_THE_GIL != 0) {
@@ -447,10 +454,16 @@ fn takes_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<
     Ok(names.contains(intern!(py, "acquire"))? && place_of(frame, places)? & TAKES_A_LOCK != 0)
 }
 
-/// May the thread be in C code that raises, so that the exception comes before the end of a `with` or a `finally`?
+/// Would no `finally` or end of a `with` run that the thread is in? Until Python 3.10 behind C code that raises, in 3.11 and 3.12 where some loops
+/// begin again; see [`may_come_next`] for later ones.
 fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
-    if place_of(frame, places)? & MAY_RAISE == 0 {
+    let version = frame.py().version_info();
+    if version >= (3, 13) {
         return Ok(false);
+    }
+    let place = place_of(frame, places)?;
+    if version >= (3, 11) || place & MAY_RAISE == 0 {
+        return Ok(place & SKIPS_AN_END != 0);
     }
     for frame in each_from(frame) {
         let frame = frame?;
@@ -465,7 +478,7 @@ fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Resu
 }
 
 /// Can this be the next that this frame calls, or behind its end one of its callers?
-fn may_come_next(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, what: u8) -> Result<bool, Unknown> {
+fn may_come_next(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, what: u16) -> Result<bool, Unknown> {
     for frame in each_from(frame) {
         let place = place_of(&frame?, places)?;
         if place & what != 0 {
@@ -479,11 +492,13 @@ fn may_come_next(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, what: u8)
 }
 
 /// What is known of the instruction at which this frame is.
-fn place_of(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<u8, Unknown> {
+fn place_of(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<u16, Unknown> {
     let code = code_of(frame)?;
     let instruction = instruction_of(frame)?;
     let Some(of_code) = places.get_item(&code)? else { return Err(Unknown::Unread(code.unbind())) };
     let of_code = of_code.cast_into::<PyBytes>()?;
-    let index = usize::try_from(instruction / 2).ok();
-    Ok(index.and_then(|index| of_code.as_bytes().get(index).copied()).unwrap_or_default())
+    // Two bytes an instruction, as its offset counts them.
+    let at = usize::try_from(instruction / 2 * 2).ok();
+    let both = at.and_then(|at| of_code.as_bytes().get(at..at + 2)?.try_into().ok());
+    Ok(u16::from_le_bytes(both.unwrap_or_default()))
 }
