@@ -11,6 +11,17 @@ from web_client import StartWeb, Web
 
 numbers = itertools.count()
 
+LONGEST = [
+    *("random_kills", "late_exceptions", "schedule_zones", "schedule_jumps", "schedule_kills", "api_waiting"),
+    *("threads_left", "bridge_kills", "web_jobs", "web_browser", "console_bench", "demo", "supervisor", "doctor"),
+]
+"""Files whose tests begin first, or processors would wait for them at the end."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = {f"test_{name}": index for index, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:

@@ -23,7 +23,7 @@ from journal import Journal, Life
 from slow_lines import FAR, NEAR, SLOW, Line, slow_lines
 from support import Server, say
 
-JOBS = int(os.environ.get("DULY_KILL_JOBS", "10000"))
+JOBS = int(os.environ.get("DULY_KILL_JOBS", "6000"))
 SEED = int(os.environ.get("DULY_KILL_SEED", "24301"))
 RETRIES = (0, 1, 5)
 
