@@ -18,12 +18,14 @@ from duly._places import (
     A_WAIT,
     BEFORE_A_LOCK,
     BEHIND_A_LOCK,
+    GIVES_THE_GIL,
     IN_A_LOCK,
     MAY_RETURN,
     SKIPS_AN_END,
     TAKES_A_LOCK,
     TAKES_A_LOCK_NEXT,
     Places,
+    _called,
 )
 
 
@@ -84,6 +86,18 @@ def test_what_is_called_next_is_read_from_the_bytecode() -> None:
     assert calls(ends, "inner") == {MAY_RETURN}
     # `len` does not look for exceptions: behind it an error may end the `with`.
     assert all(place & MAY_RETURN for place in calls(queue.Queue._qsize, "len"))
+
+    def fails(file: Any, most: int) -> Any:
+        data = file.read(most)
+        if len(data) < most:
+            raise RuntimeError(data, most - len(data))
+        return data
+
+    # What makes the error is another function than the `len` in its line, and Python looks there.
+    assert calls(fails, "read") == {MAY_RETURN | GIVES_THE_GIL}
+    instructions = list(dis.get_instructions(fails))
+    called = [_called(instructions, index) for index, one in enumerate(instructions) if one.opname == "CALL"]
+    assert called == ["read", "len", "len", "RuntimeError"]
 
 
 def test_a_call_that_takes_a_lock_before_a_try_is_read_from_the_bytecode() -> None:

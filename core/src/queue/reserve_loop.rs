@@ -103,14 +103,16 @@ async fn look_at_all(turns: &mut [Turn<'_>], order: &[usize], options: &ReserveO
     let mut bytes_left = MAX_RESERVE_BYTES;
     'turns: for (at, &index) in order.iter().enumerate() {
         let is_last = at + 1 == order.len();
-        // Behind a call that brought none but such as are dropped there may be thousands more: the next one asks for many.
-        let (mut has_given, mut sweeps) = (false, false);
+        // Behind calls that brought none but such as are dropped there may be thousands more: from the second one on the next asks for four
+        // times as many. What is too much then goes back, and is counted as released.
+        let (mut has_given, mut in_vain) = (false, 0);
         loop {
             let left = options.most() - jobs.len();
             if left == 0 || bytes_left == 0 {
                 break 'turns;
             }
-            let most = if sweeps { ReserveCall::MOST } else { left };
+            let times = 4_usize.saturating_pow(u32::saturating_sub(in_vain, 1));
+            let most = left.saturating_mul(times).min(ReserveCall::MOST.max(left));
             let call = ReserveCall { max_bytes: bytes_left, ..ReserveCall::now(&options.clone().max(most)) };
             let some_came = !jobs.is_empty();
             let look = match turns[index].look(call, left, some_came, is_last).await {
@@ -119,7 +121,7 @@ async fn look_at_all(turns: &mut [Turn<'_>], order: &[usize], options: &ReserveO
                 Err(_) => break 'turns, // what is leased must reach the caller
             };
             let gives = look.jobs.len();
-            sweeps = gives == 0 && look.bytes > 0;
+            in_vain = if gives == 0 && look.bytes > 0 { in_vain + 1 } else { 0 };
             jobs.extend(look.jobs);
             if gives > 0 {
                 bytes_left = bytes_left.saturating_sub(look.bytes);

@@ -126,6 +126,23 @@ async fn many_that_have_expired_hide_none_that_has_not() {
 }
 
 #[tokio::test]
+async fn behind_one_that_has_expired_no_more_are_taken_than_were_asked_for() {
+    for keeps_history in [false, true] {
+        let server = Server::start();
+        let queue = with_clock(&server).await;
+        if keeps_history {
+            queue.keep_history(1000, Duration::from_secs(60)).await.unwrap();
+        }
+        queue.push(job().expires(after(1000))).await.unwrap();
+        queue.push_batch((0..20).map(|_| job()).collect()).await.unwrap();
+        queue.set_clock(NOW.saturating_add(Millis::new(1000))).await.unwrap();
+        assert_eq!(queue.reserve(&ReserveOptions::new()).await.unwrap().len(), 1);
+        let counts = queue.counts().await.unwrap();
+        assert_eq!((counts.total("released"), counts.of(State::Reserved)), (0, 1));
+    }
+}
+
+#[tokio::test]
 async fn where_a_queue_has_limits_the_server_drops_them_and_they_use_no_start() {
     let server = Server::start();
     let queue = with_clock(&server).await;

@@ -46,7 +46,10 @@ _VERBS = {
 """What takes or frees a lock, or moves an item of a queue of processes, for which a lock counts its places."""
 _WAITS = {"waiter", "_wait_semaphore"}
 """Locks that are taken only to wait, within a `try` that sees to the rest: those of conditions."""
-_GIVE_THE_GIL = {"poll", "select", "sleep"}
+_GIVE_THE_GIL = {
+    *("poll", "select", "sleep", "waitpid", "accept", "connect", "do_handshake"),
+    *("recv", "recv_into", "recvfrom", "send", "sendall", "read", "readinto", "readline", "write"),
+}
 """C code that waits; so do conditions."""
 _NEVER_RAISE = {"sleep", *_WAITS}
 """C code in which a thread that is not the main one waits, and which raises nothing."""
@@ -106,7 +109,7 @@ def _read(code: CodeType) -> bytes:
     ]
     takes = [_takes_a_lock(instructions, index) for index in range(len(instructions))]
     skips = _skip_an_end(code, instructions)
-    comes_next = _next(instructions, index_at, in_lock_lines, takes, skips, names)
+    comes_next = _next(instructions, index_at, in_lock_lines, takes, skips)
     places = bytearray()
     ends = [*offsets[1:], len(code.co_code)]
     for index, one in enumerate(instructions):
@@ -119,7 +122,7 @@ def _read(code: CodeType) -> bytes:
         elif sys.version_info < _FIRST_TO_COME_LATE:
             place |= SKIPS_AN_END * (index in skips)
         else:
-            place |= GIVES_THE_GIL * (waits[index] or (one.opname == "CALL" and bool(names[index] & _GIVE_THE_GIL)))
+            place |= GIVES_THE_GIL * (waits[index] or _called(instructions, index) in _GIVE_THE_GIL)
             for behind in _behind(instructions, index_at, index):
                 place |= comes_next[behind]
         places += place.to_bytes(2, "little") * ((ends[index] - one.offset) // 2)  # with its caches
@@ -230,11 +233,11 @@ def _next(
     in_lock_lines: list[bool],
     takes: list[bool],
     skips: set[int],
-    names: list[set[object]],
 ) -> list[int]:
     """Give what may be called from each instruction on, before Python looks again for exceptions from outside."""
     found = [0] * (len(instructions) + 1)
     has_changed = sys.version_info >= _FIRST_TO_COME_LATE
+    called = [_called(instructions, index) if has_changed else None for index in range(len(instructions))]
     # From behind, so that once is most often enough: Python looks where a loop begins again.
     while has_changed:
         has_changed = False
@@ -246,7 +249,7 @@ def _next(
             elif name.startswith("CALL") and not name.startswith("CALL_INTRINSIC"):
                 if in_lock_lines[index] or _ends_a_with(instructions, index):
                     place = BEFORE_A_LOCK | TAKES_A_LOCK_NEXT * takes[index]
-                elif names[index] & _QUICK:
+                elif called[index] in _QUICK:
                     place = found[index + 1]
             elif name.startswith(("RETURN", "YIELD")):
                 place = MAY_RETURN
@@ -258,6 +261,20 @@ def _next(
             has_changed = has_changed or place != found[index]
             found[index] = place
     return found
+
+
+def _called(instructions: list[dis.Instruction], index: int) -> object:
+    """Give the name of what is called there, as far as it is loaded in the same expression. From Python 3.13 on."""
+    if instructions[index].opname != "CALL":
+        return None
+    missing = (instructions[index].arg or 0) + 2  # the arguments, the function, and its object or nothing
+    for one in reversed(instructions[:index]):
+        if one.opcode in dis.hasjrel:
+            return None
+        missing -= dis.stack_effect(one.opcode, one.arg)
+        if missing == 0 or (missing == 1 and one.opname == "LOAD_ATTR"):
+            return one.argval if one.opname.startswith("LOAD_") else None
+    return None
 
 
 def _behind(instructions: list[dis.Instruction], index_at: dict[int, int], index: int) -> list[int]:
