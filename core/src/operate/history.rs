@@ -590,14 +590,12 @@ fn told_by(job: &JobView, token: Option<u64>) -> Vec<TraceEvent> {
         }
         // When it came back nobody has written down.
         (State::Delayed | State::Ready, _, _) if !is_first => {
-            let detail = Some("when is not known".to_owned());
-            events.push(TraceEvent {
-                due,
-                attempt: Some(failures),
-                error,
-                detail,
-                ..event(Happening::Retried, pushed_at)
-            });
+            // A return that is not counted is a release, or the end of a lease.
+            let (what, attempt, detail) = match failures {
+                0 => (Happening::Released, None, "or its lease ended; when is not known"),
+                _ => (Happening::Retried, Some(failures), "when is not known"),
+            };
+            events.push(TraceEvent { due, attempt, error, detail: Some(detail.to_owned()), ..event(what, pushed_at) });
         }
         _ => {}
     }
