@@ -457,6 +457,67 @@ def test_who_waits_in_the_library_is_interrupted_at_the_end_of_the_grace(program
     assert program(code).ends_well() == "child event future loop queue\n"
 
 
+LOOPS = {
+    "with": """
+                with lock:
+                    while number < 10**12:
+                        number += 1""",
+    "with, behind a wait": """
+                has_lock.wait()
+                with lock:
+                    while number < 10**12:
+                        number += 1""",
+    "a loop in a loop": """
+                with lock:
+                    while number < 10**12:
+                        while number % 100:
+                            number += 1
+                        number += 1""",
+    "try": """
+                lock.acquire()
+                try:
+                    while True: number += 1
+                finally:
+                    lock.release()""",
+}
+"""Loops that call nothing, so that the exception can come only where they begin again."""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="nothing can raise it elsewhere")
+@pytest.mark.parametrize("what", LOOPS)
+def test_a_loop_that_calls_nothing_ends_what_it_is_in(program: Callable[[str], Program], what: str) -> None:
+    code = f"""
+        import logging, os, sys, threading, time
+        logging.getLogger("duly").addHandler(logging.NullHandler())
+        lock, has_lock = threading.Lock(), threading.Event()
+        worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
+
+        @worker.on("row")
+        def row(job):
+            number = 0
+            try:
+                pass{LOOPS[what]}
+            finally:
+                print("ended", lock.locked(), flush=True)
+
+        def hold():
+            lock.acquire()
+            has_lock.set()
+            time.sleep(1.5)  # the exception could come, but for the lock
+            lock.release()
+
+        if "wait" in {what!r}:
+            threading.Thread(target=hold).start()
+        worker.on("last", lambda job: worker.stop())
+        jobs = duly.Client(URL, prefix=PREFIX).queue("q")
+        jobs.push(1, name="row", timeout=0.1, max_retries=0)
+        jobs.push(1, name="last")
+        print(worker.run().failed, sys.monitoring.get_tool(4), flush=True)
+        os._exit(0)
+    """
+    assert program(code).ends_well() == "ended False\n1 None\n"
+
+
 LOST = {
     "a folder": ("os.mkdir", "with tempfile.TemporaryDirectory(dir=folder): wait()"),
     "a file": ("os.open", "with tempfile.NamedTemporaryFile(dir=folder): wait()"),

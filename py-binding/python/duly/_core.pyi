@@ -2441,6 +2441,9 @@ class Executor:
     def handles(self, run: int, exception: type[BaseException]) -> bool:
         """Return whether the thread of this run is in an `except` or `finally` to which such an exception has led."""
 
+    def runs(self, run: int) -> bool:
+        """Return whether this thread is in that run."""
+
     def interrupt(self, run: int, exception: type[BaseException], places: Places | None) -> bool | None:
         """Raise the exception in the thread of this run; False if there is no such thread.
 

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 BEHIND_A_LOCK = 1
@@ -131,19 +132,32 @@ def _read(code: CodeType) -> bytes:
 
 def _skip_an_end(code: CodeType, instructions: list[dis.Instruction]) -> set[int]:
     """Give where a loop begins again, and what comes there is not caught by what its first line is in."""
-    if sys.version_info < _FIRST_TO_END_FIRST:
-        return set()
-    entries = getattr(dis.Bytecode(code), "exception_entries", ())
-
-    def handler(offset: int) -> int | None:
-        return next((entry.target for entry in entries if entry.start <= offset < entry.end), None)
-
+    handler = _handlers(code)
     # Python looks for exceptions from outside behind the jump, and takes the instruction ahead of that for the place;
     # from 3.13 on it does before the jump.
     looks_first = sys.version_info >= _FIRST_TO_COME_LATE
     jumps = ((index, one) for index, one in enumerate(instructions) if one.opname == "JUMP_BACKWARD")
     ends = ((index, handler(one.argval), one.offset if looks_first else one.argval - 2) for index, one in jumps)
     return {index for index, end, taken_for in ends if end is not None and end != handler(taken_for)}
+
+
+def _handlers(code: CodeType) -> Callable[[int], int | None]:
+    """Give what gives, of each offset, where it goes on with what is raised there."""
+    entries = getattr(dis.Bytecode(code), "exception_entries", ())
+    return lambda offset: next((entry.target for entry in entries if entry.start <= offset < entry.end), None)
+
+
+def looped(code: CodeType) -> frozenset[int]:
+    """Give the offsets of the instructions in such loops at which what is raised ends what the loop is in."""
+    instructions = list(dis.get_instructions(code))
+    handler = _handlers(code)
+    found: set[int] = set()
+    for index in _skip_an_end(code, instructions):
+        jump = instructions[index]
+        end = handler(jump.argval)
+        of_loop = (one.offset for one in instructions if jump.argval <= one.offset < jump.offset)
+        found.update(offset for offset in of_loop if handler(offset) == end)
+    return frozenset(found)
 
 
 def _takes_a_lock(instructions: list[dis.Instruction], index: int) -> bool:

@@ -194,7 +194,7 @@ impl Executor {
     /// known of Python's code, a `duly._places.Places`; None raises it wherever the thread is.
     #[expect(clippy::needless_pass_by_value, reason = "pyo3 makes it")]
     fn interrupt(
-        &self,
+        slf: Bound<'_, Self>,
         run: u64,
         exception: Bound<'_, PyType>,
         places: Option<Bound<'_, PyDict>>,
@@ -204,7 +204,7 @@ impl Executor {
         }
         let mut pauses = 0..MOST_PAUSES;
         loop {
-            match (self.try_to_interrupt(run, &exception, places.as_ref())?, &places) {
+            match (slf.get().try_to_interrupt(run, &exception, places.as_ref())?, &places) {
                 (Tried::Raised(is_raised), _) => return Ok(Some(is_raised)),
                 (Tried::Not(Found::Unread(code)), Some(places)) => {
                     places.as_any().get_item(code)?; // reads it
@@ -212,9 +212,16 @@ impl Executor {
                 (Tried::Not(Found::MayStand), _) if pauses.next().is_some() => {
                     exception.py().detach(|| std::thread::sleep(A_PAUSE));
                 }
+                (Tried::Not(Found::InALoop), _) => return Self::raise_in_loop(&slf, run, &exception),
                 _ => return Ok(None),
             }
         }
+    }
+
+    /// Return whether this thread is in that run.
+    fn runs(&self, py: Python<'_>, run: u64) -> bool {
+        let current = self.lock();
+        current.thread_of(py, run).is_some_and(|thread| Some(thread) == this_thread())
     }
 }
 
@@ -256,6 +263,20 @@ impl Executor {
             Found::MayCome => Tried::Raised(is_raised),
             found => Tried::Not(found),
         })
+    }
+
+    /// Nothing if it is to be tried again.
+    fn raise_in_loop(slf: &Bound<'_, Self>, run: u64, exception: &Bound<'_, PyType>) -> PyResult<Option<bool>> {
+        let py = slf.py();
+        let Some(thread) = slf.get().lock().thread_of(py, run) else { return Ok(Some(false)) };
+        let loops = py.import(pyo3::intern!(py, "duly._loops"))?;
+        let is_raised = loops.call_method1(pyo3::intern!(py, "raise_in_loop"), (slf, run, thread, exception))?;
+        Ok(is_raised.is_truthy()?.then(|| {
+            if let Some(looks) = &mut slf.get().lock().looks {
+                looks.has_raised = true;
+            }
+            true
+        }))
     }
 
     fn kept(&self, py: Python<'_>, result: &Bound<'_, PyAny>, then: impl FnOnce(&InRun)) -> PyResult<()> {

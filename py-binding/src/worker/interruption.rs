@@ -22,7 +22,8 @@
 //! never found at one instruction for long. In the library only where C code waits: there a thread wants the GIL only for an instant.
 //!
 //! Where a loop begins again, some versions of Python raise it as if the loop were in no `with` and no `try`, of which no end runs then. So it waits
-//! for another place until [`LATEST`]. A loop of Python that calls nothing has no other.
+//! for another place. A loop of Python that calls nothing has no other: behind [`LATEST`], it is raised there by `duly._loops`, and
+//! on Python 3.11, which cannot do that, where the loop begins again.
 //!
 //! If C code raises while the exception is on its way, that comes where this is handled: from Python 3.11 on at the start of the next
 //! function, such as an `__exit__`, which `duly._cut_short` then calls; until 3.10 before the `with` or the `finally`, so there it waits until
@@ -152,6 +153,8 @@ pub(super) enum Found {
     NotNow,
     /// This is to be asked again when others have had the GIL.
     MayStand,
+    /// It would skip the end of what a loop is in, and may be raised in that loop in another way: `duly._loops`.
+    InALoop,
     /// This code is to be read before, which runs Python code.
     Unread(Py<PyAny>),
 }
@@ -205,15 +208,21 @@ impl Looks {
             } else {
                 takes_a_lock(frame, places)?
             };
-            if does_harm || (!is_late && may_skip_an_end(frame, places)?) {
+            if does_harm {
                 return Ok(Found::NotNow);
+            }
+            if may_skip_an_end(frame, places)? {
+                match py.version_info() >= (3, 12) {
+                    _ if !is_late => return Ok(Found::NotNow),
+                    true => return Ok(Found::InALoop),
+                    false => {}
+                }
             }
             if py.version_info() < (3, 13) || stands {
                 return Ok(Found::MayCome);
             }
             let is_last = is_late && !is_of_library;
-            let harmful = if is_last { TAKES_A_LOCK_NEXT } else { BEFORE_A_LOCK };
-            if !may_come_next(frame, places, if is_late { harmful } else { harmful | SKIPS_AN_END })? {
+            if !may_come_next(frame, places, if is_last { TAKES_A_LOCK_NEXT } else { BEFORE_A_LOCK })? {
                 return Ok(Found::MayCome);
             }
             Ok(match is_last || (is_late && place_of(frame, places)? & GIVES_THE_GIL != 0) {
@@ -454,12 +463,12 @@ fn takes_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<
     Ok(names.contains(intern!(py, "acquire"))? && place_of(frame, places)? & TAKES_A_LOCK != 0)
 }
 
-/// Would no `finally` or end of a `with` run that the thread is in? Until Python 3.10 behind C code that raises, in 3.11 and 3.12 where some loops
-/// begin again; see [`may_come_next`] for later ones.
+/// Would no `finally` or end of a `with` run that the thread is in? Until Python 3.10 behind C code that raises, later where some loops
+/// begin again, from 3.13 on if that comes next.
 fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
     let version = frame.py().version_info();
     if version >= (3, 13) {
-        return Ok(false);
+        return may_come_next(frame, places, SKIPS_AN_END);
     }
     let place = place_of(frame, places)?;
     if version >= (3, 11) || place & MAY_RAISE == 0 {
