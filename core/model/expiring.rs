@@ -18,12 +18,19 @@ struct Stage {
     keys: QueueKeys,
     calls: u64,
     clock: Clock,
+    extent: Extent,
 }
 
 impl Stage {
     /// Of a queue with a limit, which holds back nothing here.
     fn new() -> Self {
-        let mut stage = Self { server: Server::start(), keys: queue_keys(0), calls: 0, clock: Clock::Server };
+        let mut stage = Self {
+            server: Server::start(),
+            keys: queue_keys(0),
+            calls: 0,
+            clock: Clock::Server,
+            extent: Extent::Usual,
+        };
         stage.command("HSET", Key::Meta, &["limits", "0;1000;;"]);
         stage
     }
@@ -69,7 +76,7 @@ impl Stage {
         self.calls += 1;
         let renewal = MemoryRenewal::Asked(Vec::new());
         let numbering = Numbering { client: "c", slot: 0, number: self.calls, renewal: &renewal, is_known: false };
-        let variant = Variant { clock: self.clock, shape: Shape::Limited, extent: Extent::Usual };
+        let variant = Variant { clock: self.clock, shape: Shape::Limited, extent: self.extent };
         let call = script.with([item]).call(variant, QUEUE, &self.keys, Levels::ALL, Some(&numbering));
         FromReply::decode(self.server.run(&call).unwrap()).unwrap()
     }
@@ -129,6 +136,26 @@ fn without_limits_the_caller_is_given_what_has_expired() {
     let mut stage = Stage::waiting(EXPIRED);
     stage.command("HSET", Key::Meta, &["limits", "", "history", "1000;60000"]);
     assert_eq!(stage.reserved(), (vec!["a".to_owned()], 0));
+}
+
+/// Nobody runs it, so nobody pays for its lease, and it has not begun.
+#[test]
+fn a_job_that_had_expired_when_it_was_fetched_is_no_suspect_when_its_worker_dies() {
+    // A multiple of 16: it was fetched ahead. A millisecond before it expired, and as it did.
+    let too_early = (1_790_000_000_000_u64 - 1) * 1000;
+    for (record, token, is_suspect) in [
+        (EXPIRED, too_early - too_early % 16, true),
+        (EXPIRED, 1_790_000_000_000_000, false),
+        (LIVE, 1_790_000_000_000_000, true),
+    ] {
+        let mut stage = Stage { extent: Extent::Full, ..Stage::new() };
+        stage.command("HSET", Key::Jobs, &["a", record]);
+        stage.command("HSET", Key::Leases, &["a", &token.to_string()]);
+        stage.command("ZADD", Key::Reserved, &["1", "a"]);
+        stage.reserve(0, 1 << 20);
+        assert_eq!(stage.field(Key::Leases, "a"), None, "it was taken back");
+        assert_eq!(stage.field(Key::Returned, "a").is_some(), is_suspect, "{record} {token}");
+    }
 }
 
 #[test]

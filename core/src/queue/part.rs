@@ -1,9 +1,10 @@
 //! The part of a queue that is in one slot: how a call is made of it, and what its client knows of it.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use crate::connection::Backoff;
+use crate::process::host;
 use crate::queue::client::{self, Client};
 use crate::queue::combine::Combiner;
 use crate::queue::event::ClientEvent;
@@ -22,6 +23,9 @@ use crate::value::durability::{Doubt, Durability};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::name;
 
+/// So long after a reserve met an expired job the others look for more.
+const SWEEPS_FOR_MS: u64 = 60_000;
+
 /// A queue that is not partitioned, or one part of one that is: its keys lie in one slot, so one call reads and changes all of it.
 /// Cheap to clone.
 #[derive(Clone)]
@@ -38,6 +42,8 @@ pub(crate) struct PartShared {
     levels: AtomicU16,
     /// Is it known to have limits or a maximum length, or to keep a history?
     has_options: AtomicBool,
+    /// When a reserve last met a job that had expired, in ms of this host's clock; 0 if none did.
+    expired_met_at: AtomicU64,
     /// How it is put on the list of queues.
     pub(super) registration: Registration,
     pub(super) pushes: Arc<Combiner<Prepared, Result<Pushed, Error>>>,
@@ -60,6 +66,7 @@ impl PartShared {
             clock,
             levels: AtomicU16::new(levels.bits()),
             has_options: AtomicBool::new(false),
+            expired_met_at: AtomicU64::new(0),
             registration,
             pushes: Combiner::new(),
             durable_pushes: Combiner::new(),
@@ -135,6 +142,18 @@ impl Part {
         if self.shared.has_options.load(Ordering::Relaxed) != has_options {
             self.shared.has_options.store(has_options, Ordering::Relaxed);
         }
+    }
+
+    /// A reserve has met a job that had expired: where one is there are often thousands, and the next ones drop them in the script, instead of
+    /// leasing each.
+    pub(crate) fn note_expired_met(&self) {
+        self.shared.expired_met_at.store(host::now().get(), Ordering::Relaxed);
+    }
+
+    /// Has a reserve met one lately?
+    pub(super) fn sweeps(&self) -> bool {
+        let met_at = self.shared.expired_met_at.load(Ordering::Relaxed);
+        met_at != 0 && host::now().get().saturating_sub(met_at) < SWEEPS_FOR_MS
     }
 
     /// Does what a script wants before it is called again.

@@ -165,8 +165,11 @@ impl Part {
             keyed: outcomes.keyed(),
             result_count: outcomes.result_keys(),
         };
-        let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying)).await?;
+        let reply = self.run(reserve.with([outcomes]).keep_trying(keep_trying).sweeping(self.sweeps())).await?;
         self.note_options(reply.has_options);
+        if reply.dropped.is_some() {
+            self.note_expired_met();
+        }
         if !reply.awaited.is_empty() {
             // On the heap: rare, and this future is moved about on every call.
             Box::pin(self.wake_waiters("reserve", &reply.awaited)).await;
@@ -182,9 +185,8 @@ impl Part {
         bytes > 0 && bytes.saturating_add(largest) > max_bytes
     }
 
-    /// Decodes what was granted. What cannot be decoded is settled as failed right away, with its bytes kept; what has expired goes. Of more
-    /// than `most` jobs the others go back.
-    pub(super) async fn decode_granted(&self, mut granted: Granted, most: usize) -> Result<Vec<Job>, Error> {
+    /// Decodes what was granted. What cannot be decoded is settled as failed right away, with its bytes kept; what has expired goes.
+    pub(super) async fn decode_granted(&self, mut granted: Granted) -> Result<Vec<Job>, Error> {
         let token = granted.token;
         let mut jobs = Vec::with_capacity(granted.jobs.len());
         let (mut others, mut expired) = (Outcomes::default(), 0_usize);
@@ -193,9 +195,6 @@ impl Part {
                 Ok(job) if job.has_expired() => {
                     expired += 1;
                     add_expired(&mut others, &job);
-                }
-                Ok(job) if jobs.len() == most => {
-                    others.other(Verb::Unstarted, job.id(), token, job.envelope.key.as_deref(), 0, "", None);
                 }
                 Ok(job) => jobs.push(job),
                 Err(why) => why.add_to(&mut others, job.id_bytes(), token),
@@ -206,6 +205,7 @@ impl Part {
             Box::pin(self.settle_outcomes("reserve", &others)).await?;
         }
         if expired > 0 {
+            self.note_expired_met();
             self.say_expired(expired);
         }
         granted.jobs.clear(); // nobody's any more but the caller's

@@ -103,25 +103,20 @@ async fn look_at_all(turns: &mut [Turn<'_>], order: &[usize], options: &ReserveO
     let mut bytes_left = MAX_RESERVE_BYTES;
     'turns: for (at, &index) in order.iter().enumerate() {
         let is_last = at + 1 == order.len();
-        // Behind calls that brought none but such as are dropped there may be thousands more: from the second one on the next asks for four
-        // times as many. What is too much then goes back, and is counted as released.
-        let (mut has_given, mut in_vain) = (false, 0);
+        let mut has_given = false;
         loop {
             let left = options.most() - jobs.len();
             if left == 0 || bytes_left == 0 {
                 break 'turns;
             }
-            let times = 4_usize.saturating_pow(u32::saturating_sub(in_vain, 1));
-            let most = left.saturating_mul(times).min(ReserveCall::MOST.max(left));
-            let call = ReserveCall { max_bytes: bytes_left, ..ReserveCall::now(&options.clone().max(most)) };
+            let call = ReserveCall { max_bytes: bytes_left, ..ReserveCall::now(&options.clone().max(left)) };
             let some_came = !jobs.is_empty();
-            let look = match turns[index].look(call, left, some_came, is_last).await {
+            let look = match turns[index].look(call, some_came, is_last).await {
                 Ok(look) => look,
                 Err(error) if jobs.is_empty() => return Err(error),
                 Err(_) => break 'turns, // what is leased must reach the caller
             };
             let gives = look.jobs.len();
-            in_vain = if gives == 0 && look.bytes > 0 { in_vain + 1 } else { 0 };
             jobs.extend(look.jobs);
             if gives > 0 {
                 bytes_left = bytes_left.saturating_sub(look.bytes);
@@ -151,13 +146,13 @@ struct Look {
 
 impl Turn<'_> {
     /// `is_last`: no other comes after this one, so jobs that the call has no more room for are passed over by nobody.
-    async fn look(&mut self, call: ReserveCall, most: usize, some_came: bool, is_last: bool) -> Result<Look, Error> {
+    async fn look(&mut self, call: ReserveCall, some_came: bool, is_last: bool) -> Result<Look, Error> {
         let (granted, mut is_unfinished) = self.call(call, some_came).await?;
         let entries = granted.jobs.len();
         let bytes = granted.jobs.iter().map(|job| job.record.len()).sum();
         let has_most = entries >= ReserveCall::MOST;
         is_unfinished |= has_most || (!is_last && self.part.has_no_room(&granted.jobs, call.max_bytes));
-        let jobs = self.part.decode_granted(granted, most).await?;
+        let jobs = self.part.decode_granted(granted).await?;
         is_unfinished |= entries > 0 && jobs.is_empty();
         Ok(Look { jobs, bytes, is_unfinished })
     }

@@ -92,8 +92,8 @@ impl Declaration {
         index_of("ack_count", self.arguments, 0).is_some()
     }
 
-    /// Does it hand out jobs? Then its text that is not the plain one takes the time of the caller's clock, and drops what has expired
-    /// where there are limits.
+    /// Does it hand out jobs? Then its text that is not the plain one takes the time of the caller's clock, and whether to drop what has
+    /// expired; where there are limits it does.
     pub(crate) const fn hands_out(&self) -> bool {
         index_of("ahead", self.arguments, 0).is_some()
     }
@@ -104,7 +104,7 @@ impl Declaration {
             (false, ..) => &[],
             (true, false, _) => &[("origin", false)],
             (true, true, false) => &[("origin", false), ("took", false)],
-            (true, true, true) => &[("origin", false), ("took", false), ("called_at", true)],
+            (true, true, true) => &[("origin", false), ("took", false), ("called_at", true), ("sweeps", true)],
         }
     }
 
@@ -199,7 +199,7 @@ impl Declaration {
     pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
         let arguments = self.numbering().iter().chain(self.arguments).map(|(name, _)| *name);
         let keys = self.keys.iter().map(|key| if *key == Key::Topics { "topic_keys" } else { key.name() });
-        let of_options = ["origin", "took", "called_at"];
+        let of_options = ["origin", "took", "called_at", "sweeps"];
         ["passed_levels", "first_item"].into_iter().chain(of_options).chain(keys).chain(arguments)
     }
 

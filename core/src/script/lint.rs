@@ -143,6 +143,7 @@ const IN_SEVERAL_PATHS: &[(&str, &str)] = &[
     ("wake/one", "an ack wakes nobody, but for a place that it gives back"),
     ("reserve/find_ended", "settled outcomes may have been among what had ended (ADR 0019)"),
     ("job/routing", "functions of paths that most calls do not take"),
+    ("job/expiry", "functions of paths that most calls do not take"),
     ("job/keeps_result", "functions of paths that most calls do not take"),
     ("job/fitting", "functions of paths that most calls do not take"),
     ("wake/promised", "a function of one line, and few calls wake somebody in two ways"),

@@ -2,7 +2,7 @@
 
 use super::argument::{Argument, Numbering};
 use super::call::{ByteStrings, Call};
-use super::declare::{Declared, Extent, Kind, Variant};
+use super::declare::{Declared, Extent, Kind, Shape, Variant};
 use super::keys::{Levels, QueueKeys};
 use super::reply::{FromReply, unexpected};
 use crate::process::host;
@@ -67,6 +67,7 @@ pub(crate) struct Request<'a, D, I> {
     pub(crate) doubt: Option<&'a Doubt>,
     pub(crate) keep_trying: KeepTrying<'a>,
     language: &'static str,
+    sweeps: bool,
 }
 
 impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
@@ -79,6 +80,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             doubt: None,
             keep_trying: &|_| false,
             language: "rust",
+            sweeps: false,
         }
     }
 
@@ -107,6 +109,12 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         Self { language, ..self }
     }
 
+    /// Lets a reserve drop jobs that have expired, whatever options the queue has. Only the text of a queue with options can do that, and it is
+    /// right for all others, too.
+    pub(crate) fn sweeping(self, sweeps: bool) -> Self {
+        Self { sweeps, ..self }
+    }
+
     pub(crate) fn is_numbered() -> bool {
         D::DECLARATION.kind == Kind::Numbered
     }
@@ -126,7 +134,8 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
         number: Option<&Numbering<'_>>,
     ) -> Call<'q> {
         debug_assert_eq!(number.is_some(), Self::is_numbered());
-        let variant = Variant { extent: self.extent(variant.extent), ..variant };
+        let shape = if self.sweeps { Shape::Limited } else { variant.shape };
+        let variant = Variant { extent: self.extent(variant.extent), shape, ..variant };
         let levels = if D::DECLARATION.kind == Kind::Reads { Levels::ALL } else { levels };
         let mut spelled = ByteStrings::default();
         let client = number.map_or("", |number| number.client);
@@ -144,6 +153,7 @@ impl<'a, D: Declared, I: Iterator<Item: Item> + Clone> Request<'a, D, I> {
             }
             if D::DECLARATION.hands_out() {
                 Argument::append(&host::now().get(), &mut args);
+                Argument::append(&usize::from(self.sweeps), &mut args);
             }
         }
         self.items.clone().for_each(|item| item.append(&mut args));

@@ -142,6 +142,37 @@ async fn behind_one_that_has_expired_no_more_are_taken_than_were_asked_for() {
     }
 }
 
+/// Each lease of a job that its caller does not get would be charged if that died before it is given back.
+#[tokio::test]
+async fn behind_many_that_have_expired_no_more_are_leased_than_were_asked_for() {
+    for keeps_history in [false, true] {
+        let server = Server::start();
+        let queue = with_clock(&server).await;
+        if keeps_history {
+            queue.keep_history(10_000, Duration::from_secs(3600)).await.unwrap();
+        }
+        let expired = queue.push_batch((0..400).map(|_| job().expires(after(1000))).collect()).await.unwrap();
+        queue.push_batch((0..20).map(|_| job()).collect()).await.unwrap();
+        queue.set_clock(NOW.saturating_add(Millis::new(1000))).await.unwrap();
+        let calls = || {
+            let stats = server.redis_cli(&["INFO", "commandstats"]);
+            let (_, behind) = stats.split_once("cmdstat_evalsha:calls=").unwrap();
+            behind.split_once(',').unwrap().0.parse::<u64>().unwrap()
+        };
+        let before = calls();
+        assert_eq!(queue.reserve(&ReserveOptions::new()).await.unwrap().len(), 1);
+        assert!(calls() - before < 20, "{}", calls() - before);
+        let counts = queue.counts().await.unwrap();
+        let totals = ["expired", "released"].map(|name| counts.total(name));
+        assert_eq!((totals, counts.ready, counts.of(State::Reserved)), ([400, 0], 19, 1));
+        if keeps_history {
+            let trace = queue.trace(expired[399].id()).await.unwrap().unwrap();
+            let told: Vec<_> = trace.events.iter().map(|event| event.what.as_str()).collect();
+            assert_eq!(told, ["pushed", "expired"], "dropped in the script");
+        }
+    }
+}
+
 #[tokio::test]
 async fn where_a_queue_has_limits_the_server_drops_them_and_they_use_no_start() {
     let server = Server::start();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{self, Server};
 use duly::worker::{Ended, Engine, WorkerEvent, WorkerSettings};
-use duly::{ErrorKind, Limits, Millis, NewJob, When};
+use duly::{ErrorKind, Happening, Limits, Millis, NewJob, When};
 
 const A_WHILE: Duration = Duration::from_secs(60);
 
@@ -72,6 +72,51 @@ async fn what_the_server_drops_where_a_queue_has_limits_is_told() {
         _ => None,
     });
     assert_eq!(told, Some((expiring[0].id(), Some("mail"), 1)), "{events:?}");
+}
+
+/// With and without a history, which sees no start of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_passes_by_many_that_have_expired_in_few_calls_and_starts_none() {
+    for keeps_history in [false, true] {
+        let server = Server::start();
+        let queue = server.queue("orders");
+        if keeps_history {
+            queue.keep_history(10_000, Duration::from_secs(3600)).await.unwrap();
+        }
+        let soon = When::After(Millis::new(1));
+        let job = |data: u16| NewJob::new(&data).unwrap().max_retries(0);
+        let expired = queue.push_batch((0..600).map(|data| job(data).expires(soon)).collect()).await.unwrap();
+        queue.push(job(1000)).await.unwrap();
+        let until = queue.find(expired[599].id()).await.unwrap().unwrap().job.envelope.expires.unwrap();
+        support::eventually("they have expired", async || server.clock() / 1000 >= until.get()).await;
+        let calls = || {
+            let stats = server.redis_cli(&["INFO", "commandstats"]);
+            let of_scripts = stats.lines().filter_map(|line| line.trim().strip_prefix("cmdstat_evalsha:calls="));
+            of_scripts.map(|line| line.split_once(',').unwrap().0.parse::<u64>().unwrap()).sum::<u64>()
+        };
+        let before = calls();
+        let engine = Engine::start(&server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+        let executor = engine.executor();
+        let run = tokio::time::timeout(A_WHILE, executor.next()).await.expect("a run").unwrap();
+        assert_eq!(run.job.envelope.data.as_str(), "1000");
+        assert!(calls() - before < 60, "{} calls for 600 jobs", calls() - before);
+        executor.finish(&run, Ended::DONE).unwrap();
+        engine.stop();
+        let report = tokio::time::timeout(A_WHILE, engine.ended()).await.expect("it ends").unwrap();
+        assert_eq!((report.acked, report.expired, report.failed), (1, 600, 0));
+        let events: Vec<_> = std::iter::from_fn(|| engine.event_within(Duration::ZERO)).collect();
+        let told = events.iter().filter_map(|event| match event {
+            WorkerEvent::Expired { others, .. } => Some(others + 1),
+            _ => None,
+        });
+        let told: Vec<_> = told.collect();
+        assert_eq!(told.iter().sum::<usize>(), 600);
+        assert!(told.len() < 60, "{} lines", told.len());
+        for one in expired.iter().filter(|_| keeps_history) {
+            let trace = queue.trace(one.id()).await.unwrap().unwrap();
+            assert!(trace.events.iter().all(|event| event.what != Happening::Started), "{trace:?}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

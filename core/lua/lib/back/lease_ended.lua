@@ -1,14 +1,15 @@
 -- Who pays for a lease that ended. It counts as a failure of a job that had started, or a job that kills its worker would kill
 -- one after the other: one that was reserved by hand, and one whose worker said so. All others had only been fetched ahead, as far
 -- as anybody knows, and are not charged. But from then on each is a suspect, of which its workers say when it starts, so that a job
--- pays from the second worker on that it kills, and no other job ever does.
+-- pays from the second worker on that it kills, and no other job ever does. But not one that had expired when it was fetched: nobody runs it.
 -- Needs: `AHEAD`, what `back/note` gives. Gives: `lease_ended`.
+--- include: job/expiry
 local ENDED = 'lease ended: the worker died, hung or lost the server'
 local NOT_COUNTED = ENDED .. '; not counted, because the job may not have started'
 local UNKNOWN = 'lease ended: worker died, outcome unknown'
 
 -- Says whether the job has no retries left, and why it failed.
-local function lease_ended(id, token, max_retries)
+local function lease_ended(id, token, max_retries, record)
   local note = read_note(id)
   -- with `tonumber(token)` for `(tonumber(token) or 1)`: a lease without a token stops every reserve
   local is_ahead = (tonumber(token) or 1) % AHEAD == 0
@@ -24,6 +25,10 @@ local function lease_ended(id, token, max_retries)
     -- with `> max_retries + 1` for `> max_retries`: a job that kills its workers gets one more
     return note.failures > max_retries, note.err
   end
+  local expiry = expiry_of(record)
+  -- Tokens are µs.
+  -- without: a job that had expired when it was fetched by a worker that died seems to have begun, and runs
+  if expiry and not note.is_suspect and tonumber(token) and token / 1000 >= expiry then return false end
   -- A suspect, and a job without retries, is known not to have started.
   -- with `note.err = NOT_COUNTED`: a job that is known not to have started says that it may have
   if not note.is_suspect and max_retries > 0 then note.err = NOT_COUNTED end

@@ -32,7 +32,7 @@ for i = #ended, 1, -1 do
     --- if limited
     happened('L', id, 1)
     --- end
-    local has_failed, err = lease_ended(id, tokens[i], max_retries)
+    local has_failed, err = lease_ended(id, tokens[i], max_retries, record)
     if has_failed then
       --- if limited
       happened('F', id, 1, '-;;' .. said_of(err or ''))

@@ -1,6 +1,6 @@
 -- Reads a chunk of a list, or of what a limit of a name held back, and moves nothing: how much of it fits into the reply.
 -- Needs: `list`, `level`, `asked`, `may_be_stale`, `some_large`, `held`, `limited`, `granted`, `now`, `some_came_back`, `bytes`, `parked_bytes`, `dropped_bytes`,
--- `looked_at`, `left_behind`, and a loop that it leaves where there is nothing. Gives: `entries` and their `records`, of which the
+-- `looked_at`, `left_behind`, except in the plain text `drops_expired`, and a loop that it leaves where there is nothing. Gives: `entries` and their `records`, of which the
 -- first `fit` fit and `gone` are of jobs that are gone; `length`; `more`: others are behind them; `is_stale`, `limit_of`,
 -- `is_full`, and what `reserve/find_expired` gives; `left_behind`; and `bytes`, `parked_bytes` and `looked_at` with those of the chunk.
 
@@ -28,8 +28,11 @@ if may_be_stale then
 end
 --- if limited
 local expired, key_of, limit_of, is_full
+if drops_expired then
+  --- include: reserve/find_expired
+end
 if limited then
-  --- include: reserve/find_expired, reserve/find_full
+  --- include: reserve/find_full
 end
 --- end
 local fit, gone = length, 0

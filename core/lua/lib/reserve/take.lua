@@ -12,6 +12,7 @@ local left_behind = false
 local lease_pairs, ends, granted_texts = {}, {}, {}
 --- if limited
 local place_pairs = {}
+local drops_expired = limited or sweeps == 1
 local dropped, dropped_bytes, first_dropped, awaited = 0, 0, nil, {}
 --- end
 
@@ -68,7 +69,7 @@ if want > 0 and not paused then
             end
           end
           --- if limited
-          if limited then
+          if drops_expired then
             --- include: reserve/drop_expired
           end
           --- end

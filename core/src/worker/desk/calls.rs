@@ -9,6 +9,7 @@ use super::starts::Start;
 use super::{Desk, Leased, Phase, State};
 use crate::queue::{Job, Unread};
 use crate::script::Verb;
+use crate::worker::event::{AboutJob, WorkerEvent};
 
 /// Outcomes wait at most this long for a fetch to ride along with, and only while there is other work.
 const RIDE_WITHIN: Duration = Duration::from_millis(5);
@@ -64,6 +65,7 @@ impl Desk {
         }
         state.fetcher.may_have_more = due;
         state.give_back_hoarded(now, self);
+        state.drop_expired(now, self);
         state.note_starts(now);
         let want = state.want();
         let ride_over = state.lanes.oldest_outcome.is_some_and(|oldest| now >= oldest + RIDE_WITHIN);
@@ -183,8 +185,14 @@ impl Desk {
             state.note_unread(lane, id, *token, why);
         }
         let count = jobs.len();
+        let mut expired: Option<(AboutJob, usize)> = None;
         for job in jobs {
-            if state.phase == Phase::Working {
+            if job.has_expired() {
+                // Its start must not be noted, either.
+                let job = Arc::new(job);
+                state.note_expired(lane, &job);
+                expired.get_or_insert_with(|| (AboutJob::of(&job), 0)).1 += 1;
+            } else if state.phase == Phase::Working {
                 let start = Start::of(&job);
                 // Others may have it before the renewal arrives: it waits until it is renewed. So does one whose start is noted, which
                 // is charged for that if its lease ends.
@@ -196,6 +204,9 @@ impl Desk {
             } else {
                 state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Unstarted, Duration::ZERO);
             }
+        }
+        if let Some((job, count)) = expired {
+            state.report(WorkerEvent::Expired { job, others: count - 1 }, self);
         }
         self.wake_executors(state, count);
         if is_late {

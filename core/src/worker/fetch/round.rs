@@ -8,7 +8,7 @@ use tokio::task::JoinError;
 
 use super::lane::next_look;
 use super::{Fetcher, SILENT};
-use crate::queue::{Part, ReserveCall, Selection, weighted_order};
+use crate::queue::{Job, Part, ReserveCall, Selection, weighted_order};
 use crate::script::{self, ReserveReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::worker::appetite::Appetite;
@@ -220,6 +220,9 @@ impl Fetcher {
                     Ok(job) => jobs.push(job),
                     Err(why) => unread.push((job.id_bytes().to_vec(), reply.token, why)),
                 }
+            }
+            if jobs.iter().any(Job::has_expired) {
+                lane.queue.note_expired_met();
             }
             self.desk.left_alone(index, lane.queue.name(), &unread);
             self.desk.deliver(index, &batch, jobs, &unread);
