@@ -54,6 +54,8 @@ _SOONEST_S, _LATEST_S = 0.001, 0.02
 _LATE_S = 1.0
 """What was put off for so long is looked at often for a moment, the longer it waits the rarer."""
 _LATE_LOOKS, _BETWEEN_LATE_LOOKS_S = 8, 0.0002
+_MOST_TIMES = 8
+"""As many times as many looks after so many seconds."""
 _AGAIN_S = 2.0
 """After so long a handler is interrupted once more that goes on, and has not begun to end."""
 _HELD_S = 30.0
@@ -584,7 +586,7 @@ class _Watch:
         if not waited or now < self._next_round:
             return
         with frequent():
-            for _ in range(_LATE_LOOKS):
+            for _ in range(_LATE_LOOKS * min(max(int(min(waited)), 1), _MOST_TIMES)):
                 time.sleep(_BETWEEN_LATE_LOOKS_S)
                 for number, (run, since) in list(self._put_off.items()):
                     if now - since > _LATE_S:
