@@ -78,6 +78,8 @@ class JobInterrupted(BaseException):
     The outcome of the run no longer counts, so let the exception pass. It is not an `Exception`, so `except Exception`
     does not catch it. Python raises it between two steps of Python code: a call into C (a query, a `time.sleep`)
     returns first. A handler that is a coroutine is cancelled instead (`asyncio.CancelledError`).
+
+    Each run raises a subclass of its own: ask with `except` or `isinstance`, not for the type itself.
     """
 
     def __reduce__(self) -> tuple[type[JobInterrupted], tuple[object, ...]]:

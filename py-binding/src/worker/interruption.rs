@@ -93,7 +93,7 @@ const NEVER: [&str; 27] = [
 
 /// What of the library has, in the middle, a child, a descriptor or a file of which nobody else knows yet, and the file of it. Never in
 /// what these call, either.
-const WHOLE: [(&str, &str); 13] = [
+const WHOLE: [(&str, &str); 15] = [
     ("__init__", "subprocess.py"),
     ("_execute_child", "subprocess.py"),
     ("_get_handles", "subprocess.py"),
@@ -107,7 +107,12 @@ const WHOLE: [(&str, &str); 13] = [
     ("__init__", "tempfile.py"),
     ("mkdtemp", "tempfile.py"),
     ("_mkstemp_inner", "tempfile.py"),
+    ("cleanup", "tempfile.py"),
+    ("_rmtree", "tempfile.py"),
 ];
+
+/// Of these what may take long, or be called again and again: behind [`LATEST`] it comes there as well.
+const MAY_TAKE_LONG: [&str; 4] = ["_try_wait", "_handle_exitstatus", "cleanup", "_rmtree"];
 
 // What `duly._places` says of an instruction.
 const BEHIND_A_LOCK: u16 = 1;
@@ -383,7 +388,7 @@ fn starts_with(file: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, kind: &Bound
 enum Within {
     /// The start of another thread, which does not run yet.
     Start,
-    /// A child's end, which is seen once.
+    /// A child's end, which is seen once, or the end of a folder.
     End,
     /// What is raised there is dropped, or what is made there is lost.
     Dropped,
@@ -398,8 +403,7 @@ fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<With
         let name = name_of(&frame)?;
         let name = name.to_cow()?;
         if WHOLE.iter().any(|(function, _)| *function == name) && is_whole(&frame, &name, places)? {
-            // A child may be waited for long, and again and again.
-            return Ok(if name == "_try_wait" || name == "_handle_exitstatus" { Within::End } else { Within::Dropped });
+            return Ok(if MAY_TAKE_LONG.contains(&&*name) { Within::End } else { Within::Dropped });
         }
         match &*name {
             "__del__" => return Ok(Within::Dropped),
