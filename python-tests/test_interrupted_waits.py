@@ -198,8 +198,8 @@ DROPS = {
 def test_an_interruption_that_is_dropped_comes_again(program: Callable[[str], Program], what: str) -> None:
     code = f"""
         import ctypes, logging, os, sqlite3, sys, time, weakref
-        import duly.worker
-        duly.worker._AGAIN_S = 0.2
+        import duly._interruptions
+        duly._interruptions._AGAIN_S = 0.2
         logging.getLogger("duly").addHandler(logging.NullHandler())
         sys.unraisablehook = lambda _: None
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
@@ -254,8 +254,8 @@ def test_an_interruption_that_is_dropped_comes_again(program: Callable[[str], Pr
 def test_a_handler_that_cleans_up_is_interrupted_once(program: Callable[[str], Program], how: str) -> None:
     code = f"""
         import asyncio, logging, os, time
-        import duly.worker
-        duly.worker._AGAIN_S = 0.2
+        import duly._interruptions
+        duly._interruptions._AGAIN_S = 0.2
         logging.getLogger("duly").addHandler(logging.NullHandler())
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
 
@@ -333,8 +333,8 @@ def test_a_handler_that_cleans_up_is_interrupted_once(program: Callable[[str], P
 def test_who_keeps_the_interruption_and_goes_on_is_interrupted_again(program: Callable[[str], Program]) -> None:
     code = """
         import logging, os, time
-        import duly.worker
-        duly.worker._AGAIN_S, duly.worker._HELD_S = 0.1, 0.3
+        import duly._interruptions
+        duly._interruptions._AGAIN_S, duly._interruptions._HELD_S = 0.1, 0.3
         logging.getLogger("duly").addHandler(logging.NullHandler())
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
         kept = []
@@ -362,8 +362,8 @@ def test_who_keeps_the_interruption_and_goes_on_is_interrupted_again(program: Ca
 def test_a_handler_that_goes_on_after_it_was_cancelled_is_logged_once(program: Callable[[str], Program]) -> None:
     code = """
         import asyncio, logging, os
-        import duly.worker
-        duly.worker._SAID_AFTER_S = 0.2
+        import duly._watch
+        duly._watch._SAID_AFTER_S = 0.2
         logging.getLogger("duly").addHandler(logging.StreamHandler())
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=2, grace=0)
 
@@ -389,8 +389,8 @@ def test_a_handler_that_goes_on_after_it_was_cancelled_is_logged_once(program: C
 def test_an_interruption_that_comes_again_is_as_careful_as_the_first(program: Callable[[str], Program]) -> None:
     code = """
         import logging, os, subprocess, time
-        import duly.worker
-        duly.worker._AGAIN_S = 1.5
+        import duly._interruptions
+        duly._interruptions._AGAIN_S = 1.5
         logging.getLogger("duly").addHandler(logging.NullHandler())
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"])
         ends = []
