@@ -148,8 +148,11 @@ def test_handlers_that_do_nothing_but_take_a_lock_and_free_it_are_interrupted(
 
 def test_handlers_that_do_nothing_but_use_one_queue_are_interrupted(program: Callable[[str], Program]) -> None:
     code = """
-        import logging, os, queue, sys
+        import logging, os, queue, subprocess, sys
         logging.getLogger("duly").addHandler(logging.NullHandler())
+        # On an idle machine each thread stands at the lock of the queue, hardly ever elsewhere: see docs/python.md.
+        spin = "import os; parent = os.getppid()\\nwhile os.getppid() == parent: pass"
+        busy = [subprocess.Popen([sys.executable, "-c", spin]) for _ in range(2 * os.cpu_count())]
         box = queue.Queue(20)
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=6, max_jobs=12)
         every = sys.getswitchinterval()
@@ -162,7 +165,10 @@ def test_handlers_that_do_nothing_but_use_one_queue_are_interrupted(program: Cal
 
         jobs = duly.Client(URL, prefix=PREFIX).queue("q")
         jobs.push_many(duly.NewJob(number, name="row", timeout=0.1, max_retries=0) for number in range(12))
-        print(worker.run().failed, box.mutex.locked(), sys.getswitchinterval() == every, flush=True)
+        failed = worker.run().failed
+        for process in busy:
+            process.kill()
+        print(failed, box.mutex.locked(), sys.getswitchinterval() == every, flush=True)
         os._exit(0)
     """
     assert program(code).ends_well() == "12 False True\n"
@@ -364,7 +370,15 @@ def test_a_handler_that_goes_on_after_it_was_cancelled_is_logged_once(program: C
         import asyncio, logging, os
         import duly._watch
         duly._watch._SAID_AFTER_S = 0.2
-        logging.getLogger("duly").addHandler(logging.StreamHandler())
+        was_logged = []
+
+        class Hears(logging.StreamHandler):
+            def emit(self, record):
+                super().emit(record)
+                if "still runs" in record.getMessage():
+                    was_logged.append(record)
+
+        logging.getLogger("duly").addHandler(Hears())
         worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], concurrency=2, grace=0)
 
         @worker.on("row")
@@ -373,7 +387,9 @@ def test_a_handler_that_goes_on_after_it_was_cancelled_is_logged_once(program: C
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
                 pass
-            await asyncio.sleep(1)
+            while not was_logged:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.5)  # it could be logged again
             worker.stop()
 
         jobs = duly.Client(URL, prefix=PREFIX).queue("q")
@@ -401,7 +417,7 @@ def test_an_interruption_that_comes_again_is_as_careful_as_the_first(program: Ca
                 while True:
                     time.sleep(0.001)
             except duly.JobInterrupted:
-                process = subprocess.Popen(["sh", "-c", "sleep 2; exit 3"])
+                process = subprocess.Popen(["sh", "-c", "sleep 1.7; exit 3"])
             try:
                 process.wait()  # the other one comes, and must not come before the end is seen
                 while True:
@@ -423,6 +439,8 @@ def test_an_interruption_that_comes_again_is_as_careful_as_the_first(program: Ca
 def test_who_waits_in_the_library_is_interrupted_at_the_end_of_the_grace(program: Callable[[str], Program]) -> None:
     code = """
         import asyncio, concurrent.futures, logging, os, queue, subprocess, threading
+        import duly._interruptions
+        duly._interruptions._LAST_LOOKS_S = 30
         logging.getLogger("duly").addHandler(logging.NullHandler())
         waits = {
             "event": lambda: threading.Event().wait(0.02),
@@ -454,7 +472,8 @@ def test_who_waits_in_the_library_is_interrupted_at_the_end_of_the_grace(program
         print(*sorted(ended), flush=True)
         os._exit(0)
     """
-    assert program(code).ends_well() == "child event future loop queue\n"
+    status, out, err = program(code).end()  # Python warns of a loop that was not closed
+    assert (status, out) == (0, "child event future loop queue\n"), err
 
 
 LOOPS = {
@@ -473,6 +492,11 @@ LOOPS = {
                         while number % 100:
                             number += 1
                         number += 1""",
+    "with, and waits": """
+                with lock:
+                    while number < 10**12:
+                        time.sleep(0.3)
+                        number += 1""",
     "try": """
                 lock.acquire()
                 try:
@@ -480,7 +504,7 @@ LOOPS = {
                 finally:
                     lock.release()""",
 }
-"""Loops that call nothing, so that the exception can come only where they begin again."""
+"""Loops in which nothing catches what comes as they begin again. All but one call nothing: it can come nowhere else."""
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="nothing can raise it elsewhere")
@@ -506,7 +530,7 @@ def test_a_loop_that_calls_nothing_ends_what_it_is_in(program: Callable[[str], P
             time.sleep(1.5)  # the exception could come, but for the lock
             lock.release()
 
-        if "wait" in {what!r}:
+        if "behind" in {what!r}:
             threading.Thread(target=hold).start()
         worker.on("last", lambda job: worker.stop())
         jobs = duly.Client(URL, prefix=PREFIX).queue("q")

@@ -592,7 +592,7 @@ fn told_by(job: &JobView, token: Option<u64>) -> Vec<TraceEvent> {
         (State::Delayed | State::Ready, _, _) if !is_first => {
             // A return that is not counted is a release, or the end of a lease.
             let (what, attempt, detail) = match failures {
-                0 => (Happening::Released, None, "or its lease ended; when is not known"),
+                0 => (Happening::Released, None, "or requeued, or its lease ended; when is not known"),
                 _ => (Happening::Retried, Some(failures), "when is not known"),
             };
             events.push(TraceEvent { due, attempt, error, detail: Some(detail.to_owned()), ..event(what, pushed_at) });

@@ -221,7 +221,7 @@ impl Part {
         call: &(dyn Fn(Extent) -> Call<'c> + Sync),
     ) -> Result<Reply, Error> {
         let (mut is_again, mut extent, mut durability) = (false, Extent::Usual, durability);
-        let mut backoff = Backoff::default();
+        let (mut backoff, mut is_in) = (Backoff::default(), false);
         loop {
             let mut call = call(extent);
             call.is_again = is_again;
@@ -238,10 +238,10 @@ impl Part {
                         doubt.set(error);
                     }
                     // It was executed, and the server knows its answer.
-                    (durability, is_again) = (Durability::None, true);
+                    (durability, is_again, is_in) = (Durability::None, true, true);
                     continue;
                 }
-                Err(error) if made.doubt.and_then(Doubt::take).is_some() => {
+                Err(error) if is_in => {
                     let why = "the server has executed this call, and could not be asked again what has become of it";
                     return Err(Error::new(ErrorKind::Timeout, why).caused_by(error));
                 }

@@ -8,7 +8,7 @@ use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{
     ByteStrings, Declared, Digits, Full, IfDuplicate, IfFull, JobKeys, Levels, Now, Push, PushReply, PushUnique, Stored,
 };
-use crate::value::durability::{Doubt, Durability};
+use crate::value::durability::{Doubt, Durability, Unconfirmed};
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::Millis;
 
@@ -109,17 +109,21 @@ impl Queue {
     /// `pushed`: how many jobs have their outcome, also if the call fails.
     async fn push_to_parts(&self, jobs: Vec<NewJob>, pushed: &AtomicUsize) -> Result<Vec<Pushed>, Error> {
         if let [part] = self.each_part() {
-            return part.push_batch(jobs, pushed, &Doubt::default()).await;
+            return part.push_batch(jobs, pushed, &Unconfirmed::default()).await;
         }
         let assigned: Vec<_> =
             jobs.into_iter().map(|job| self.assign(job)).collect::<Result<_, _>>().map_err(self.during("push"))?;
         let part_of = |(part, _): &(usize, NewJob)| Some(*part);
         let (none, doubt) = (Pushed::Created { id: String::new() }, &Doubt::default());
+        let unconfirmed = &Unconfirmed::default();
         let outcomes = self.by_part(assigned, part_of, none.clone(), |part, jobs| {
             let (count, none) = (jobs.len(), none.clone());
             Box::pin(async move {
-                match part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), pushed, doubt).await {
-                    Err(error) if error.kind() == ErrorKind::NotDurable => Ok(vec![none; count]),
+                match part.push_batch(jobs.into_iter().map(|(_, job)| job).collect(), pushed, unconfirmed).await {
+                    Err(error) if error.kind() == ErrorKind::NotDurable => {
+                        doubt.set(error);
+                        Ok(vec![none; count])
+                    }
                     outcomes => outcomes,
                 }
             })
@@ -170,12 +174,12 @@ impl Part {
     }
 
     /// All jobs are checked before the first is sent. Behind a call that fails none is made: what is pushed is the beginning. Adds to
-    /// `pushed` how many jobs that is. `doubt`: see [`push_run`](Self::push_run).
+    /// `pushed` how many jobs that is. `unconfirmed`: see [`push_run`](Self::push_run).
     async fn push_batch(
         &self,
         mut jobs: Vec<NewJob>,
         pushed: &AtomicUsize,
-        doubt: &Doubt,
+        unconfirmed: &Unconfirmed,
     ) -> Result<Vec<Pushed>, Error> {
         if jobs.iter().any(NewJob::asks_for_time) {
             let now = Box::pin(self.server_time()).await?;
@@ -190,7 +194,7 @@ impl Part {
         let (mut outcomes, mut ended) = (Vec::with_capacity(prepared.len()), None);
         for run in runs(&prepared) {
             let before = outcomes.len();
-            if let Err(error) = self.push_run(run, IfFull::Refuse, doubt, &mut outcomes).await {
+            if let Err(error) = self.push_run(run, IfFull::Refuse, unconfirmed, &mut outcomes).await {
                 outcomes.push(Err(error));
             }
             ended = outcomes[before..].iter().position(|outcome| !is_pushed(outcome)).map(|at| before + at);
@@ -224,10 +228,10 @@ impl Part {
     /// Jobs of several callers; one outcome a job. A call that is refused does not keep the next from being tried. Behind one that has waited
     /// in vain none is made: each would wait as long.
     async fn push_of_several(&self, jobs: &[Prepared]) -> Vec<Outcome> {
-        let (mut outcomes, doubt) = (Vec::with_capacity(jobs.len()), Doubt::default());
+        let (mut outcomes, unconfirmed) = (Vec::with_capacity(jobs.len()), Unconfirmed::default());
         for run in runs(jobs) {
             let before = outcomes.len();
-            if let Err(error) = self.push_run(run, IfFull::Fill, &doubt, &mut outcomes).await {
+            if let Err(error) = self.push_run(run, IfFull::Fill, &unconfirmed, &mut outcomes).await {
                 outcomes.extend(run.iter().map(|_| Err(error.clone())));
             }
             // Of a run in which nothing went well, as each waits with the others.
@@ -243,13 +247,12 @@ impl Part {
     }
 
     /// One script call: jobs that one call can take together. Two at the most: where not all of them fit, with [`IfFull::Fill`] one more
-    /// stores the first ones. Adds one outcome a job, or none with an error. `doubt`: of the calls before, with which this one is made: behind
-    /// one that was not confirmed the others are made without, and are in the same doubt. Each would wait as long in vain.
+    /// stores the first ones. Adds one outcome a job, or none with an error. `unconfirmed`: of the calls before, with which this one is made.
     async fn push_run(
         &self,
         run: &[Prepared],
         if_full: IfFull,
-        doubt: &Doubt,
+        unconfirmed: &Unconfirmed,
         outcomes: &mut Vec<Outcome>,
     ) -> Result<(), Error> {
         let first = &run[0];
@@ -263,41 +266,32 @@ impl Part {
         if alike {
             let push = Push { level: Digits(first.level.into()), due: first.due };
             let items = run.iter().map(|job| (job.id.as_bytes(), &*job.record));
-            match self.run(push.with(items).durably_or(self.durability_of(first, doubt), doubt)).await? {
+            let wait = Wait::of(self, first, unconfirmed);
+            match self.run(push.with(items).durably_or(wait.durability, &wait.doubt)).await? {
                 Stored::All => {
-                    let doubt = self.doubt_of(first, doubt);
+                    let doubt = wait.ended(unconfirmed);
                     let created = |job: &Prepared| Pushed::Created { id: job.id.clone() };
                     outcomes.extend(run.iter().map(|job| confirmed(created(job), doubt.as_deref())));
                 }
                 Stored::None(full) if if_full == IfFull::Fill && full.room > 0 => {
                     // On the heap: rare, and this future is moved about on every push.
-                    Box::pin(self.push_first(run, full, doubt, outcomes)).await;
+                    Box::pin(self.push_first(run, full, unconfirmed, outcomes)).await;
                 }
                 Stored::None(full) => return Err(self.during("push")(full.error())),
             }
             return Ok(());
         }
-        self.push_unique(run, if_full, doubt, outcomes).await
+        self.push_unique(run, if_full, unconfirmed, outcomes).await
     }
 
     fn asked_durability(&self, job: &Prepared) -> Durability {
         job.durability.unwrap_or(self.client.shared.durability)
     }
 
-    /// How safe a call is to be of which this is the first job.
-    fn durability_of(&self, first: &Prepared, doubt: &Doubt) -> Durability {
-        if self.doubt_of(first, doubt).is_some() { Durability::None } else { self.asked_durability(first) }
-    }
-
-    /// Why the jobs of that call are not known to be as safe as was asked for.
-    fn doubt_of(&self, first: &Prepared, doubt: &Doubt) -> Option<Box<Error>> {
-        if self.asked_durability(first) == Durability::None { None } else { doubt.get() }
-    }
-
     /// The first jobs of a call of which not all fit, and of them those that still do: others push too.
-    async fn push_first(&self, run: &[Prepared], full: Full, doubt: &Doubt, outcomes: &mut Vec<Outcome>) {
+    async fn push_first(&self, run: &[Prepared], full: Full, unconfirmed: &Unconfirmed, outcomes: &mut Vec<Outcome>) {
         let (first, others) = run.split_at(full.room.min(run.len()));
-        if let Err(error) = self.push_unique(first, IfFull::Fill, doubt, outcomes).await {
+        if let Err(error) = self.push_unique(first, IfFull::Fill, unconfirmed, outcomes).await {
             outcomes.extend(first.iter().map(|_| Err(error.clone())));
         }
         outcomes.extend(others.iter().map(|_| Err(self.during("push")(full.error()))));
@@ -307,7 +301,7 @@ impl Part {
         &self,
         run: &[Prepared],
         if_full: IfFull,
-        doubt: &Doubt,
+        unconfirmed: &Unconfirmed,
         outcomes: &mut Vec<Outcome>,
     ) -> Result<(), Error> {
         let first = &run[0];
@@ -325,12 +319,13 @@ impl Part {
                 ids.push(job.id.as_bytes());
             }
         }
+        let wait = Wait::of(self, first, unconfirmed);
         let push = PushUnique { if_duplicate, if_full, result_count: JobKeys(ids) }
             .with(items)
             .during("push")
-            .durably_or(self.durability_of(first, doubt), doubt);
+            .durably_or(wait.durability, &wait.doubt);
         let reply = self.run(push).await?;
-        let doubt = self.doubt_of(first, doubt);
+        let doubt = wait.ended(unconfirmed);
         if !reply.awaited.is_empty() {
             Box::pin(self.wake_waiters("push", &reply.awaited)).await;
         }
@@ -340,6 +335,31 @@ impl Part {
         };
         outcomes.extend(reply.jobs.into_iter().zip(run).map(pushed));
         Ok(())
+    }
+}
+
+/// For what a call waits that pushes jobs.
+struct Wait {
+    asked: Durability,
+    /// None where a call before this one has waited for as much in vain.
+    durability: Durability,
+    doubt: Doubt,
+}
+
+impl Wait {
+    /// `first`: one of the jobs, which all ask for the same.
+    fn of(part: &Part, first: &Prepared, unconfirmed: &Unconfirmed) -> Self {
+        let (asked, doubt) = (part.asked_durability(first), Doubt::default());
+        let durability = if unconfirmed.why(asked).is_some() { Durability::None } else { asked };
+        Self { asked, durability, doubt }
+    }
+
+    /// Why the jobs of the call, which is made, are not known to be as safe as was asked for.
+    fn ended(self, unconfirmed: &Unconfirmed) -> Option<Box<Error>> {
+        if let Some(error) = self.doubt.take() {
+            unconfirmed.note(self.asked, error);
+        }
+        unconfirmed.why(self.asked)
     }
 }
 

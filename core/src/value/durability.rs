@@ -74,12 +74,36 @@ impl Doubt {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(error));
     }
 
-    pub(crate) fn get(&self) -> Option<Box<Error>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     pub(crate) fn take(&self) -> Option<Box<Error>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// What was not confirmed in one of several calls that are made one behind the other. Who asks for as much, or more, need not wait as long in vain.
+#[derive(Debug, Default)]
+pub(crate) struct Unconfirmed(Mutex<Vec<(Durability, Box<Error>)>>);
+
+impl Unconfirmed {
+    pub(crate) fn note(&self, asked: Durability, error: Box<Error>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((asked, error));
+    }
+
+    /// Why a call that asks for this would not be confirmed, either.
+    pub(crate) fn why(&self, asked: Durability) -> Option<Box<Error>> {
+        if asked == Durability::None {
+            return None;
+        }
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|(before, _)| asked.is_as_strict_as(*before)).map(|(_, error)| error.clone())
+    }
+}
+
+impl Durability {
+    fn is_as_strict_as(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Replicas { count }, Self::Replicas { count: others }) => count >= others,
+            _ => self == other,
+        }
     }
 }
 

@@ -533,7 +533,7 @@ async fn what_is_stored_but_not_durable_is_named_and_counted() {
 #[tokio::test]
 async fn behind_a_push_that_is_not_confirmed_no_other_of_its_batch_is_waited_for() {
     let server = Server::start();
-    let client = server.builder().command_timeout(Duration::from_millis(200)).build().unwrap();
+    let client = server.builder().command_timeout(Duration::from_secs(1)).build().unwrap();
     let waits = || {
         let info = server.redis_cli(&["INFO", "commandstats"]);
         let of_wait = info.lines().find_map(|line| line.trim().strip_prefix("cmdstat_wait:calls="));
@@ -541,11 +541,13 @@ async fn behind_a_push_that_is_not_confirmed_no_other_of_its_batch_is_waited_for
     };
     let durable = |number: usize| {
         let policy = [OnDuplicate::Keep, OnDuplicate::Replace][number % 2];
-        NewJob::new(&number).unwrap().on_duplicate(policy).durability(duly::Durability::Replicas { count: 1 })
+        let job = NewJob::new(&number).unwrap().key(format!("k{number}")).on_duplicate(policy);
+        job.durability(duly::Durability::Replicas { count: 1 })
     };
     let queue = client.queue("q").unwrap();
-    queue.push(durable(0)).await.unwrap_err(); // brings the script to the server
+    queue.push(durable(100)).await.unwrap_err(); // brings the script to the server
     let before = waits();
+    // Each takes a call of its own.
     let error = queue.push_batch((0..8).map(durable).collect()).await.unwrap_err();
     assert_eq!((error.kind(), queue.counts().await.unwrap().ready), (ErrorKind::NotDurable, 9), "{error}");
     assert_eq!((error.batch_index(), waits() - before), (Some(8), 1), "the next one");
@@ -554,17 +556,25 @@ async fn behind_a_push_that_is_not_confirmed_no_other_of_its_batch_is_waited_for
     assert_eq!((error.kind(), parts.counts().await.unwrap().ready), (ErrorKind::NotDurable, 40), "{error}");
     assert_eq!((error.batch_index(), waits() - before), (Some(40), 2));
     // Of many callers: those that are sent together wait once.
-    let outcomes = futures_util::future::join_all((0..30).map(|number| queue.push(durable(number)))).await;
+    let outcomes = futures_util::future::join_all((200..230).map(|number| queue.push(durable(number)))).await;
     assert!(outcomes.iter().all(|outcome| outcome.as_ref().unwrap_err().kind() == ErrorKind::NotDurable));
     assert!(outcomes.iter().all(|outcome| outcome.as_ref().unwrap_err().job_id().is_some()));
     assert_eq!(queue.counts().await.unwrap().ready, 39);
     assert!(waits() - before <= 5, "{}", waits() - before);
-    // Those that nobody asked to be safe are only pushed.
-    let plain = NewJob::new(&1).unwrap().on_duplicate(OnDuplicate::Replace);
-    let error = queue.push_batch(vec![durable(0), plain]).await.unwrap_err();
-    assert!(error.to_string().contains("all 2 jobs of this batch are pushed"), "{error}");
+    // Those that nobody asked to be safe are only pushed, and what asks for less is waited for.
+    let plain = NewJob::new(&1).unwrap().key("plain").on_duplicate(OnDuplicate::Replace);
+    let stricter = durable(301).durability(duly::Durability::Replicas { count: 2 });
+    let before = waits();
+    let error = queue.push_batch(vec![stricter, durable(302), durable(304), plain]).await.unwrap_err();
+    assert!(error.to_string().contains("all 4 jobs of this batch are pushed"), "{error}");
+    assert_eq!(waits() - before, 2);
     let error = queue.push_many(vec![durable(0)], |_| ()).await.unwrap_err();
     assert_eq!((error.batch_index(), error.to_string().contains("at index")), (Some(1), false), "{error}");
+    // What ends a batch behind it is said as it is.
+    let room = queue.counts().await.unwrap().ready + 1;
+    queue.set_limits(&Limits::new().max_length(room)).await.unwrap();
+    let error = queue.push_batch(vec![durable(401), durable(402)]).await.unwrap_err();
+    assert_eq!((error.kind(), error.batch_index()), (ErrorKind::QueueFull, Some(1)), "{error}");
 }
 
 #[tokio::test]

@@ -30,6 +30,8 @@ _LATE_S = 1.0
 _LATE_LOOKS, _BETWEEN_LATE_LOOKS_S = 8, 0.0002
 _MOST_TIMES = 8
 """As many times as many looks after so many seconds."""
+_ROUND_S = 0.5
+"""No longer: meanwhile nothing else is looked at."""
 _AGAIN_S = 2.0
 """After so long a handler is interrupted once more that goes on, and has not begun to end."""
 LOOK_S = 0.2
@@ -62,6 +64,7 @@ class Interruptions:
         return LOOK_S if self._raised else None
 
     def interrupt(self, executor: Executor, run: int) -> None:
+        """Interrupt this run, at once or soon."""
         raised = self._raised.get(executor.number)
         if raised is None or raised.run != run:
             raised = self._raised[executor.number] = _Raised(run)
@@ -72,6 +75,7 @@ class Interruptions:
             log_safely(logging.ERROR, what, brief(error))
             is_raised = executor.interrupt(run, raised.kind, None)
         if is_raised is None:
+            raised.look_at = math.inf
             before = self._put_off.get(executor.number)
             if before is None or before[0] != run:
                 self._put_off[executor.number] = (run, time.monotonic())
@@ -110,6 +114,8 @@ class Interruptions:
             return
         with frequent():
             for _ in range(_LATE_LOOKS * min(max(int(min(waited)), 1), _MOST_TIMES)):
+                if time.monotonic() > now + _ROUND_S:
+                    break
                 time.sleep(_BETWEEN_LATE_LOOKS_S)
                 for number, (run, since) in list(self._put_off.items()):
                     if now - since > _LATE_S:

@@ -11,10 +11,11 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from duly._places import looped
+from duly._places import where_loops_begin
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -30,23 +31,18 @@ _watched: list[tuple[int, CodeType]] = []
 """The code whose steps are reported just now, and our number."""
 
 
-def raise_in_loop(executor: Executor, run: int, thread: int, exception: type[BaseException]) -> bool:
-    """Raise it in this run, and say whether that was done; not if the thread is in no such loop just now."""
+def raise_in_loop(executor: Executor, run: int, thread: int, exception: type[BaseException], code: CodeType) -> bool:
+    """Raise it in this run as soon as it is in a loop of the code, and say whether that was done, or soon is."""
     monitoring: Any = getattr(sys, "monitoring", None)
-    frame = sys._current_frames().get(thread)
-    if monitoring is None or frame is None:
+    begins = where_loops_begin(code)
+    if monitoring is None or not begins:
         return False
-    code = frame.f_code
-    del frame
-    offsets = looped(code)
-    if not offsets:
-        return False
-    done: list[int] = []
+    ticket = [exception]  # whoever takes it decides
 
     def step(_code: CodeType, offset: int) -> None:
-        if offset in offsets and threading.get_ident() == thread and not done and executor.runs(run):
-            done.append(offset)
-            raise exception
+        if offset in begins and threading.get_ident() == thread and executor.runs(run):
+            with suppress(IndexError):
+                raise ticket.pop()
 
     with _lock:
         tool = next(filter(partial(_is_free, monitoring), _TOOLS), None)
@@ -58,11 +54,15 @@ def raise_in_loop(executor: Executor, run: int, thread: int, exception: type[Bas
             monitoring.set_local_events(tool, code, monitoring.events.INSTRUCTION)
             for _ in range(_LOOKS):
                 time.sleep(_BETWEEN_LOOKS_S)
-                if done:
+                if not ticket:
                     break
         finally:
             _forget()
-    return bool(done)
+    try:
+        ticket.pop()
+    except IndexError:
+        return True
+    return False
 
 
 def _is_free(monitoring: Any, tool: int) -> bool:

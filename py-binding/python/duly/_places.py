@@ -50,6 +50,7 @@ _WAITS = {"waiter", "_wait_semaphore"}
 _GIVE_THE_GIL = {
     *("poll", "select", "sleep", "waitpid", "accept", "connect", "do_handshake"),
     *("recv", "recv_into", "recvfrom", "send", "sendall", "read", "readinto", "readline", "write"),
+    *("execute", "executemany", "fetchone", "fetchmany", "fetchall", "commit"),
 }
 """C code that waits; so do conditions."""
 _NEVER_RAISE = {"sleep", *_WAITS}
@@ -147,17 +148,10 @@ def _handlers(code: CodeType) -> Callable[[int], int | None]:
     return lambda offset: next((entry.target for entry in entries if entry.start <= offset < entry.end), None)
 
 
-def looped(code: CodeType) -> frozenset[int]:
-    """Give the offsets of the instructions in such loops at which what is raised ends what the loop is in."""
+def where_loops_begin(code: CodeType) -> frozenset[int]:
+    """Give the offsets at which such loops begin: each turn comes by, and what is raised ends what they are in."""
     instructions = list(dis.get_instructions(code))
-    handler = _handlers(code)
-    found: set[int] = set()
-    for index in _skip_an_end(code, instructions):
-        jump = instructions[index]
-        end = handler(jump.argval)
-        of_loop = (one.offset for one in instructions if jump.argval <= one.offset < jump.offset)
-        found.update(offset for offset in of_loop if handler(offset) == end)
-    return frozenset(found)
+    return frozenset(instructions[index].argval for index in _skip_an_end(code, instructions))
 
 
 def _takes_a_lock(instructions: list[dis.Instruction], index: int) -> bool:
@@ -282,7 +276,8 @@ def _called(instructions: list[dis.Instruction], index: int) -> object:
     if instructions[index].opname != "CALL":
         return None
     missing = (instructions[index].arg or 0) + 2  # the arguments, the function, and its object or nothing
-    for one in reversed(instructions[:index]):
+    for at in range(index - 1, -1, -1):
+        one = instructions[at]
         if one.opcode in dis.hasjrel:
             return None
         missing -= dis.stack_effect(one.opcode, one.arg)

@@ -212,7 +212,7 @@ impl Executor {
                 (Tried::Not(Found::MayStand), _) if pauses.next().is_some() => {
                     exception.py().detach(|| std::thread::sleep(A_PAUSE));
                 }
-                (Tried::Not(Found::InALoop), _) => return Self::raise_in_loop(&slf, run, &exception),
+                (Tried::Not(Found::InALoop(code)), _) => return Self::raise_in_loop(&slf, run, &exception, &code),
                 _ => return Ok(None),
             }
         }
@@ -266,11 +266,16 @@ impl Executor {
     }
 
     /// Nothing if it is to be tried again.
-    fn raise_in_loop(slf: &Bound<'_, Self>, run: u64, exception: &Bound<'_, PyType>) -> PyResult<Option<bool>> {
+    fn raise_in_loop(
+        slf: &Bound<'_, Self>,
+        run: u64,
+        exception: &Bound<'_, PyType>,
+        code: &Py<PyAny>,
+    ) -> PyResult<Option<bool>> {
         let py = slf.py();
         let Some(thread) = slf.get().lock().thread_of(py, run) else { return Ok(Some(false)) };
         let loops = py.import(pyo3::intern!(py, "duly._loops"))?;
-        let is_raised = loops.call_method1(pyo3::intern!(py, "raise_in_loop"), (slf, run, thread, exception))?;
+        let is_raised = loops.call_method1(pyo3::intern!(py, "raise_in_loop"), (slf, run, thread, exception, code))?;
         Ok(is_raised.is_truthy()?.then(|| {
             if let Some(looks) = &mut slf.get().lock().looks {
                 looks.has_raised = true;

@@ -158,8 +158,8 @@ pub(super) enum Found {
     NotNow,
     /// This is to be asked again when others have had the GIL.
     MayStand,
-    /// It would skip the end of what a loop is in, and may be raised in that loop in another way: `duly._loops`.
-    InALoop,
+    /// It would skip the end of what a loop of this code is in, and may be raised in that loop in another way: `duly._loops`.
+    InALoop(Py<PyAny>),
     /// This code is to be read before, which runs Python code.
     Unread(Py<PyAny>),
 }
@@ -216,10 +216,12 @@ impl Looks {
             if does_harm {
                 return Ok(Found::NotNow);
             }
-            if may_skip_an_end(frame, places)? {
+            // Behind a call of C code that waits it comes at once.
+            let waits_in_a_call = stands && place_of(frame, places)? & GIVES_THE_GIL != 0;
+            if !waits_in_a_call && let Some(code) = loop_that_skips_an_end(frame, places)? {
                 match py.version_info() >= (3, 12) {
                     _ if !is_late => return Ok(Found::NotNow),
-                    true => return Ok(Found::InALoop),
+                    true => return Ok(Found::InALoop(code.unbind())),
                     false => {}
                 }
             }
@@ -467,16 +469,33 @@ fn takes_a_lock(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<
     Ok(names.contains(intern!(py, "acquire"))? && place_of(frame, places)? & TAKES_A_LOCK != 0)
 }
 
-/// Would no `finally` or end of a `with` run that the thread is in? Until Python 3.10 behind C code that raises, later where some loops
-/// begin again, from 3.13 on if that comes next.
-fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+/// The code that the thread is in, or will be next, if no `finally` or end of a `with` of it would run. Until Python 3.10 behind C code that raises,
+/// later where some loops begin again, from 3.13 on if that comes next.
+fn loop_that_skips_an_end<'py>(
+    frame: &Bound<'py, PyAny>,
+    places: &Bound<'py, PyDict>,
+) -> Result<Option<Bound<'py, PyAny>>, Unknown> {
     let version = frame.py().version_info();
-    if version >= (3, 13) {
-        return may_come_next(frame, places, SKIPS_AN_END);
+    if version < (3, 11) {
+        return Ok(may_skip_an_end(frame, places)?.then(|| frame.clone()));
     }
-    let place = place_of(frame, places)?;
-    if version >= (3, 11) || place & MAY_RAISE == 0 {
-        return Ok(place & SKIPS_AN_END != 0);
+    for frame in each_from(frame) {
+        let frame = frame?;
+        let place = place_of(&frame, places)?;
+        if place & SKIPS_AN_END != 0 {
+            return Ok(Some(code_of(&frame)?));
+        }
+        if version < (3, 13) || place & MAY_RETURN == 0 {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// May the thread be in C code that raises, so that the exception comes before the end of a `with` or a `finally`?
+fn may_skip_an_end(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> Result<bool, Unknown> {
+    if place_of(frame, places)? & MAY_RAISE == 0 {
+        return Ok(false);
     }
     for frame in each_from(frame) {
         let frame = frame?;

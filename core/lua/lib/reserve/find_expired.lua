@@ -1,7 +1,7 @@
--- Which jobs of a chunk have expired before a run of them began: they are no jobs of this call, and start nothing that a limit counts. Without
--- limits only a caller that has met such a job lately asks for it (`sweeps`), because to look for them costs the server a twelfth of all that a
--- reserve of a hundred does. By
--- the server's clock and by the caller's, whichever is behind: a server that takes over with a clock that is ahead drops no live job.
+-- Which jobs of a chunk have expired before a run of them began: they are no jobs of this call, and start nothing that a limit counts. By the
+-- server's clock and by the caller's, whichever is behind: a server that takes over with a clock that is ahead drops no live job. Without limits
+-- only a caller that has met such a job lately asks for it (`sweeps`): to look for them costs the server a twelfth of all that a reserve of a
+-- hundred does.
 -- Needs: `entries`, `records`, `length`, `now`, `called_at`, `some_came_back`, `dropped_bytes`, `expired`, `key_of`. Gives: `expired`, the record of each, by its place
 -- in the chunk; `key_of`, the keys that these hold; `dropped_bytes`; and takes theirs out of the records.
 --- include: job/expiry, job/routing

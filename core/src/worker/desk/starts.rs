@@ -48,7 +48,7 @@ pub(super) enum Start {
 
 impl Start {
     pub(super) fn of(job: &Job) -> Self {
-        if job.envelope.max_attempts == 0 {
+        if job.envelope.max_attempts == 0 || job.seems_expired() {
             Self::WithoutRetries
         } else if job.is_suspect() {
             Self::Suspect
