@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import duly
 from support import Server, running, until
@@ -14,6 +15,15 @@ from web_client import Web
 
 FOLDER = Path(__file__).parent.parent / "docs" / "operate"
 MOST_BYTES = 200_000
+PICTURES = {
+    "overview": (620, "/"),
+    "queue": (760, "/queue?queue=orders&parts=0"),
+    "job": (900, "/job?queue=mail&parts=0&id=welcome-7"),
+    "groups": (420, "/groups?queue=mail&parts=0"),
+}
+"""The height and the address of each page."""
+REFRESHED = ("overview", "queue", "job")
+"""Those that show by themselves what changes."""
 ERROR = "ConnectionError: smtp.example.com: refused\n  at /srv/shop/mail.py:11 in send"
 
 
@@ -23,11 +33,14 @@ def fill(client: duly.Client) -> None:
     orders.push_many(
         [duly.NewJob({"order": n}, name="order.close", key=f"close:{n}", delay=600 + 7 * n) for n in range(1, 542)]
     )
+    mail.keep_history()
     for n in range(12):
-        mail.push({"to": f"user{n}@example.com"}, name="mail.send", max_retries=0)
-        job = mail.reserve()
-        assert job is not None
-        job.fail(ERROR, final=True)
+        options: dict[str, Any] = {"id": "welcome-7", "key": "user7"} if n == 7 else {}
+        mail.push({"to": f"user{n}@example.com"}, name="mail.send", retry=duly.RetryPolicy.fixed(0), **options)
+        for is_last in (False, True):
+            job = mail.reserve(wait=5)
+            assert job is not None
+            job.fail(ERROR, final=is_last)
     mail.push_many([duly.NewJob({"to": f"user{n}@example.com"}, name="mail.send") for n in range(3)])
     clicks = client.partitions("clicks", 8)
     clicks.push_many([duly.NewJob({"shoe": n}, name="click", key=str(n)) for n in range(240)])
@@ -72,13 +85,15 @@ def main() -> None:
     with shop() as web, chromium() as driver:
         browser = Browser(driver)
         browser.enter(web)
-        browser.size(1180, 620)
-        browser.go("/")
-        until(lambda: browser.live() == "Live", "the page is not live")
-        picture = FOLDER / "overview.png"
-        driver.save_screenshot(str(picture))
-        size = picture.stat().st_size
-        assert size < MOST_BYTES, f"{picture} has {size} bytes"
+        for name, (height, path) in PICTURES.items():
+            browser.size(1180, height)
+            browser.go(path)
+            if name in REFRESHED:
+                until(lambda: browser.live() == "Live", "the page is not live")
+            picture = FOLDER / f"{name}.png"
+            driver.save_screenshot(str(picture))
+            size = picture.stat().st_size
+            assert size < MOST_BYTES, f"{picture} has {size} bytes"
 
 
 if __name__ == "__main__":

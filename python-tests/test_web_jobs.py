@@ -292,7 +292,7 @@ def test_groups_of_failed_jobs_run_again_and_are_removed(web: Web, client: duly.
     for job in queue.reserve_many(9):
         job.fail(f"Timeout: {job.data} s\n  at /srv/mail.py:7 in send" if job.data % 3 else f"no mail {job.data}")
     page = web.get("/groups", queue="mail").text
-    assert "4 groups of 9 failed jobs" in page
+    assert "Groups: 4. Failed jobs: 9." in page
     assert "Timeout at /srv/mail.py:7 in send" in page
     links = Forms(page).links
     shown = [link for link in links if link.startswith("/jobs?")]

@@ -162,8 +162,8 @@ words! {
     look_on: "Look on", "继续查看";
     groups_page: "Failed jobs in groups:", "失败任务分组：";
     groups: "Groups", "分组";
-    groups_of: "{} groups of {} failed jobs", "{1} 个失败任务，共 {0} 组";
-    groups_of_some: "{} groups of the oldest {} failed jobs: more than that are too many for one page", "最早的 {1} 个失败任务，共 {0} 组：更多则一页放不下";
+    groups_of: "Groups: {}. Failed jobs: {}.", "{1} 个失败任务，共 {0} 组";
+    groups_of_some: "Groups: {}, of the oldest {} failed jobs: more than that are too many for one page", "最早的 {1} 个失败任务，共 {0} 组：更多则一页放不下";
     groups_hidden: "{} of them are in smaller groups that are not shown.", "其中 {} 个属于未显示的较小分组。";
     kind: "How they failed", "失败方式";
     jobs: "Jobs", "任务数";
