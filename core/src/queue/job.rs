@@ -116,9 +116,11 @@ impl Job {
         Some(expires.saturating_sub(now))
     }
 
-    /// Had it, by the server's clock alone? Then a reserve that takes back its lease believes that nobody has run it.
+    /// Has no run of it begun, and had it expired by the server's clock alone? Then a reserve that takes back its lease believes that
+    /// nobody has run it.
     pub(crate) fn seems_expired(&self) -> bool {
-        self.envelope.expires.is_some_and(|expires| expires.get() <= self.token / TOKENS_A_MS)
+        self.expires_in().is_some()
+            && self.envelope.expires.is_some_and(|expires| expires.get() <= self.token / TOKENS_A_MS)
     }
 
     /// Had it expired when it was reserved?

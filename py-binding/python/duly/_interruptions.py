@@ -159,6 +159,6 @@ class _Raised:
     def is_held(self, now: float) -> bool:
         """Tell whether it may have led to code that is not on the thread just now, such as a coroutine that waits.
 
-        Who keeps it for good is told apart by the time.
+        A handler may also keep it for good, and go on: then this is False after a while.
         """
         return sys.getrefcount(self.kind) > self._references and now < self._since + _HELD_S

@@ -165,14 +165,15 @@ impl Desk {
         state.lanes.each[lane].refuse(batch);
     }
 
-    /// Jobs that were fetched; given back at once if the worker stops meanwhile. `unread`: id, token, and why no handler gets it.
+    /// Jobs that were fetched; given back at once if the worker stops meanwhile. `unread`: id, token, and why no handler gets it. Says whether some
+    /// had expired.
     pub(in crate::worker) fn deliver(
         &self,
         lane: usize,
         of: &Batch,
         jobs: Vec<Job>,
         unread: &[(Vec<u8>, u64, Unread)],
-    ) {
+    ) -> bool {
         let now = Instant::now();
         let asked_at = of.asked_at.unwrap_or(now);
         let sure_until = sure_until(asked_at, of.lease.unwrap_or(self.lease));
@@ -205,6 +206,7 @@ impl Desk {
                 state.note_other(lane, &Arc::new(job), Verb::Unstarted, Noted::Unstarted, Duration::ZERO);
             }
         }
+        let some_expired = expired.is_some();
         if let Some((job, count)) = expired {
             state.report(WorkerEvent::Expired { job, others: count - 1 }, self);
         }
@@ -212,6 +214,7 @@ impl Desk {
         if is_late {
             self.for_queues[lane].renewal.notify_one();
         }
+        some_expired
     }
 }
 

@@ -299,9 +299,11 @@ impl Leased {
 mod tests {
     use super::*;
     use crate::format::envelope::Envelope;
+    use crate::process::host;
     use crate::queue::{Client, Part};
     use crate::value::data::Data;
     use crate::value::error::{Error, ErrorKind};
+    use crate::value::time::Millis;
     use crate::worker::WorkerSettings;
     use crate::worker::desk::{Batch, Outage, Step, Taken};
     use crate::worker::executor::{Ended, ExecutorShared};
@@ -317,6 +319,21 @@ mod tests {
 
     fn named(queue: &Part, id: &str, is_suspect: bool) -> Job {
         Job::granted(Envelope::new(id, Data::from_json("1", 10).unwrap()), 0, 16, queue, is_suspect)
+    }
+
+    /// By the server's clock, which is ahead, the job had expired; by ours it has not.
+    #[test]
+    fn the_start_of_a_first_run_is_noted_where_the_server_believes_that_there_is_none() {
+        let queue = queue();
+        let start = |is_suspect, returns| {
+            let mut envelope = Envelope::new("a", Data::from_json("1", 10).unwrap());
+            let expires = host::now().saturating_add(Millis::from_secs(3600));
+            envelope.expires = Some(expires);
+            Start::of(&Job::granted(envelope, returns, expires.get() * 1000, &queue, is_suspect))
+        };
+        assert_eq!(start(false, 0), Start::WithoutRetries);
+        assert_eq!(start(false, 1), Start::Free, "it has begun before");
+        assert_eq!(start(true, 0), Start::Suspect, "one at a time");
     }
 
     fn queue() -> Part {

@@ -8,7 +8,7 @@ use tokio::task::JoinError;
 
 use super::lane::next_look;
 use super::{Fetcher, SILENT};
-use crate::queue::{Job, Part, ReserveCall, Selection, weighted_order};
+use crate::queue::{Part, ReserveCall, Selection, weighted_order};
 use crate::script::{self, ReserveReply};
 use crate::value::error::{Error, ErrorKind};
 use crate::worker::appetite::Appetite;
@@ -221,11 +221,10 @@ impl Fetcher {
                     Err(why) => unread.push((job.id_bytes().to_vec(), reply.token, why)),
                 }
             }
-            if jobs.iter().any(Job::has_expired) {
+            self.desk.left_alone(index, lane.queue.name(), &unread);
+            if self.desk.deliver(index, &batch, jobs, &unread) {
                 lane.queue.note_expired_met();
             }
-            self.desk.left_alone(index, lane.queue.name(), &unread);
-            self.desk.deliver(index, &batch, jobs, &unread);
         }
         Ok((index, granted))
     }
