@@ -25,7 +25,7 @@ import duly
 
 from transfer import FILE_ID, LARGEST_CHUNK, NAME, client_of, content_of, digest_of, replace, replies_of, sync_folder
 
-LEASE = 30
+LEASE, FIRST_LEASE = 30, 0.001
 
 
 class Part:
@@ -121,12 +121,14 @@ class Receiver:
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._topic.subscribe(name)
         # What was pulled and not acked by the process before: with the shortest lease it comes at once.
-        self._lease = 0.001
+        self._lease = FIRST_LEASE
 
     def run_once(self, wait: float = 1) -> int:
         """Receive what is there, at most 4 MB, and return how many messages it was."""
         try:
-            messages = self._topic.pull(self._name, wait=wait if self._lease == LEASE else None, lease=self._lease)
+            # The process before may have had that lease until just now, too.
+            wait = wait if self._lease == LEASE else 10 * FIRST_LEASE
+            messages = self._topic.pull(self._name, wait=wait, lease=self._lease)
             self._lease = LEASE
             self._handle(messages)
         except (duly.CutOffError, duly.errors.NotFoundError):
