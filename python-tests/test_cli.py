@@ -146,6 +146,22 @@ def test_a_wrong_command_line_says_what_is_wrong(start: Start, arguments: list[s
     assert "Traceback" not in said
 
 
+def test_a_command_whose_input_is_closed_reads_nothing(environment: dict[str, str], server: Server) -> None:
+    here = {**environment, "DULY_URL": server.url}
+    pushes = [
+        subprocess.run(
+            ["sh", "-c", f"exec {sys.executable} -m duly push q {stdin}"],
+            env=here,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        for stdin in ("</dev/null", "<&-")
+    ]
+    assert pushes[0].stderr == pushes[1].stderr
+    assert pushes[0].returncode == pushes[1].returncode == 2
+
+
 BROKEN = [
     ("def broken(:", r"the app broken:app cannot be imported: SyntaxError: .+\n  at .*/broken\.py:1"),
     (

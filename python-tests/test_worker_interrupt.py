@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import duly
 import pytest
@@ -36,6 +37,42 @@ def test_a_thread_whose_timeout_is_over_is_interrupted(client: duly.Client, queu
         until(lambda: empty(queue), "not reported")
     assert [view.error for view in queue.peek("failed")] == ["ran longer than its timeout of 0.2 s"]
     assert (reports[0].acked, reports[0].failed) == (1, 1)
+
+
+def test_a_handler_that_waits_in_a_call_of_the_library_is_interrupted(client: duly.Client, queue: duly.Queue) -> None:
+    ended: list[str] = []
+    other = client.queue("other")
+    held = client.lock("held")
+
+    def locked() -> None:
+        with client.lock("held", wait=3600):
+            pass
+
+    waits: dict[str, Callable[[], object]] = {
+        "result": lambda: other.wait_result(other.push(1, result_ttl=60)),
+        "reserve": lambda: client.queue("empty").reserve(wait=3600),
+        "from": lambda: client.reserve_from(["empty"], wait=3600),
+        "lock": locked,
+    }
+
+    def handler(job: duly.Job) -> None:
+        assert job.name is not None
+        try:
+            waits[job.name]()
+        except BaseException as error:
+            ended.append(type(error).__name__)
+            queue.wait_result(queue.push(1, result_ttl=60))  # nothing is raised a second time
+            raise
+
+    worker = duly.Worker(client, ["q"], concurrency=2 * len(waits))
+    for name in waits:
+        worker.on(name, handler)
+        queue.push(1, name=name, timeout=0.2, max_retries=0)
+    worker.on(None, lambda _job: time.sleep(1.5))  # longer than the look that ends a wait takes
+    with held, running(worker) as reports:
+        until(lambda: ended == ["JobInterrupted"] * len(waits), "not interrupted")
+        until(lambda: queue.counts().reserved == 0, "not ended")
+    assert reports[0].failed == len(waits)
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])

@@ -75,6 +75,9 @@ while at <= #ARGV do
             entering[entry], entry_of[holder] = false, nil
           end
           local entered = level
+          --- if limited
+          local are_expired = false
+          --- end
           --- include: push/make_room
         end
         if key then redis.call('HSET', keys, key, id) end

@@ -1,6 +1,6 @@
 -- Settles the outcomes handed along, reclaims ended leases unless they are spared, promotes due jobs, and leases up to `want` ready jobs.
 -- Moves:   delayed -> ready; reserved -> ready | failed | delayed | gone; ready -> reserved.
--- Replies: {status, settled flags, token, us until the next moment or -1, promised, 1 if the queue has limits, ids, records,
+-- Replies: {status, settled flags, token, us until the next moment or -1, promised (with jobs: the time, if it is behind the token, or 0), 1 if the queue has limits, ids, records,
 --          came back, ids, ...} (2 if it has none, but another option) with status `jobs`, `none`, `unfinished` or `paused`; where there are no ids, the records are ids of jobs
 --          that failed or expired for whose results somebody may wait, and of expired ones what came back is how many, and id and record of the
 --          first; or `superseded`, `forgotten`, `format <n>`, `levels <list>`, `again`, `full`.

@@ -93,12 +93,14 @@ impl State {
         let ids = parts.next().unwrap().split('\n').filter(|id| self.leases.get(*id).is_some_and(is_held));
         let jobs: Vec<_> = ids.map(|id| self.granted_job(id)).collect();
         let status = if jobs.is_empty() { ReserveStatus::None } else { ReserveStatus::Jobs };
+        let is_behind = !jobs.is_empty() && token > self.now_us();
         ReserveReply {
             status,
             settled,
             token,
             next_in: None,
             promised: 0,
+            behind_token: if is_behind { self.clock } else { 0 },
             limited: self.is_limited(),
             has_options: self.is_limited(),
             jobs,
@@ -235,7 +237,9 @@ impl State {
         room: Room,
     ) -> ReserveReply {
         // Larger than every token before, and following the clock.
-        let after_last = self.now_us().max(self.meta.token.unwrap_or(0) + 1);
+        let last = self.meta.token.unwrap_or(0);
+        let behind_token = if last >= self.now_us() { self.clock } else { 0 };
+        let after_last = self.now_us().max(last + 1);
         let token = if reserve.ahead {
             after_last.next_multiple_of(AHEAD)
         } else {
@@ -280,6 +284,7 @@ impl State {
             token,
             next_in: None,
             promised: 0,
+            behind_token,
             limited,
             has_options: limited,
             jobs,
@@ -350,6 +355,7 @@ impl State {
             token: 0,
             next_in,
             promised,
+            behind_token: 0,
             limited,
             has_options: limited,
             jobs: Vec::new(),

@@ -1,21 +1,34 @@
-//! Waiting without the GIL, and Ctrl-C out of a wait.
+//! Waiting without the GIL, and the ways out of a wait: Ctrl-C, and the interruption of a handler.
 
+use std::ffi::c_ulong;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use duly::blocking::{self, Interrupt};
 use duly::{Error, ErrorKind};
+use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 
 use crate::error::Failure;
 
-/// Runs signal handlers during a wait, on the thread on which Python runs them: the main one.
-#[derive(Default)]
+/// During a wait: runs signal handlers on the thread on which Python runs them, the main one, and ends it on a thread in which an exception
+/// was raised from outside. Python would raise that only behind the wait.
 pub(crate) struct Signals {
     are_ours: Option<bool>,
+    began: Instant,
+    /// How often something had been raised from outside when it began, and when this was looked at last.
+    raised: [u64; 2],
+}
+
+impl Signals {
+    fn begin() -> Self {
+        let raised = RAISED.count.load(Ordering::Acquire);
+        Self { are_ours: None, began: Instant::now(), raised: [raised; 2] }
+    }
 }
 
 impl Interrupt for Signals {
@@ -24,7 +37,8 @@ impl Interrupt for Signals {
     fn check(&mut self) -> Result<(), Failure> {
         park_if_exiting();
         if self.are_ours == Some(false) {
-            return Ok(()); // another thread has nothing to run, and must not fight for the GIL ten times a second
+            // Another thread has nothing to run, and must not fight for the GIL ten times a second.
+            return RAISED.take_in_wait(self);
         }
         let checked = Python::try_attach(|py| {
             let ours = match self.are_ours {
@@ -35,6 +49,81 @@ impl Interrupt for Signals {
             if ours { py.check_signals() } else { Ok(()) }
         });
         checked.unwrap_or(Ok(())).map_err(Failure::Python)
+    }
+}
+
+/// A call that waits for so long is left when its thread is interrupted: ordinary ones come to their end, such as that which frees a lock.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// What was raised in which thread from outside, one after the other. What was raised during a wait of that thread is still on its way there,
+/// as no Python code has run in it since. Locked only with the GIL, so that no fork leaves it locked.
+struct Raised {
+    count: AtomicU64,
+    in_threads: Mutex<Vec<InThread>>,
+}
+
+struct InThread {
+    thread: c_ulong,
+    number: u64,
+    exception: Py<PyType>,
+}
+
+static RAISED: Raised = Raised { count: AtomicU64::new(0), in_threads: Mutex::new(Vec::new()) };
+
+/// Raises it in that thread, as soon as it is in Python code, or waits here for long; nothing takes back what was not raised yet. False if
+/// there is no such thread.
+pub(crate) fn raise_in(thread: c_ulong, exception: Option<&Bound<'_, PyType>>) -> bool {
+    let is_there = set_pending(thread, exception.map_or(std::ptr::null_mut(), Bound::as_ptr));
+    let before = RAISED.remove(thread);
+    if is_there && let Some(exception) = exception {
+        RAISED.add(thread, exception.clone().unbind());
+    }
+    drop(before); // it may be the last reference, and must not be let go under the lock
+    is_there
+}
+
+fn set_pending(thread: c_ulong, exception: *mut ffi::PyObject) -> bool {
+    // CPython declares the number unsigned since 3.7, pyo3 as before; the bits are the same.
+    #[expect(clippy::cast_possible_wrap, reason = "see above")]
+    let thread = thread as std::ffi::c_long;
+    // SAFETY: the GIL is held, as by every method of a class; the exception is a class or null, and Python takes a
+    // reference of its own.
+    unsafe { ffi::PyThreadState_SetAsyncExc(thread, exception) > 0 }
+}
+
+/// As Python's `threading.get_ident` says it.
+pub(crate) fn this_thread() -> c_ulong {
+    // SAFETY: it reads a number of this thread and needs nothing.
+    unsafe { ffi::PyThread_get_thread_ident() }
+}
+
+impl Raised {
+    fn add(&self, thread: c_ulong, exception: Py<PyType>) {
+        let mut in_threads = self.in_threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+        in_threads.push(InThread { thread, number, exception });
+    }
+
+    fn remove(&self, thread: c_ulong) -> Option<InThread> {
+        let mut in_threads = self.in_threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = in_threads.iter().position(|one| one.thread == thread)?;
+        Some(in_threads.swap_remove(index))
+    }
+
+    /// Raises here what was raised in this thread since this wait began.
+    fn take_in_wait(&self, wait: &mut Signals) -> Result<(), Failure> {
+        let count = self.count.load(Ordering::Acquire);
+        let [before, looked_at] = wait.raised;
+        if count == looked_at || wait.began.elapsed() < LONG_WAIT {
+            return Ok(());
+        }
+        wait.raised = [before, count];
+        let raised = Python::try_attach(|py| {
+            let one = self.remove(this_thread()).filter(|one| one.number > before)?;
+            set_pending(one.thread, std::ptr::null_mut());
+            Some(Failure::Python(PyErr::from_type(one.exception.into_bound(py), ())))
+        });
+        raised.flatten().map_or(Ok(()), Err)
     }
 }
 
@@ -51,7 +140,7 @@ pub(crate) fn wait<T: Send>(
     call: impl FnOnce(&mut Signals) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
     let run = || {
-        let result = catch_unwind(AssertUnwindSafe(|| call(&mut Signals::default())));
+        let result = catch_unwind(AssertUnwindSafe(|| call(&mut Signals::begin())));
         park_if_exiting();
         result
     };

@@ -45,7 +45,7 @@ impl Supervision {
 
     /// The process of this slot says that it is ready for jobs, with its grace. True for the first one of all.
     pub fn ready(&self, slot: usize, grace: Duration) -> bool {
-        self.lock().ready(slot, grace)
+        self.lock().ready(slot, grace, self.now())
     }
 
     /// The process of this slot says why it ends: `fatal` (an error that waiting does not cure) or `refused` (the program's code gives no

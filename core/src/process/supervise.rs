@@ -27,6 +27,8 @@ pub(crate) const LONGEST_GRACE: Duration = Duration::from_secs(24 * 3600);
 pub const RELOAD_SIGNALS: [i32; 2] = [libc::SIGHUP, libc::SIGUSR2];
 /// The pause when the system gives no process.
 const NO_PROCESS_PAUSE: Duration = Duration::from_secs(1);
+/// A process that has been ready for so long has met the server, and no error at its start: a reload goes on to the next one.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// A time that never comes.
 const NEVER: Duration = Duration::MAX;
 
@@ -86,7 +88,7 @@ struct Slot {
 struct Process {
     id: u32,
     since: Duration,
-    is_ready: bool,
+    ready_at: Option<Duration>,
     word: Option<LastWord>,
     /// It is to be replaced when its turn has come.
     is_old: bool,
@@ -160,9 +162,9 @@ impl Supervised {
     }
 
     /// The process of this slot says that it is ready. True for the first one of all.
-    pub(crate) fn ready(&mut self, slot: usize, grace: Duration) -> bool {
+    pub(crate) fn ready(&mut self, slot: usize, grace: Duration, now: Duration) -> bool {
         let Some(process) = self.process(slot) else { return false };
-        process.is_ready = true;
+        process.ready_at.get_or_insert(now);
         self.settings.grace = self.settings.grace.max(grace);
         self.settings.has_loaded = true;
         !std::mem::replace(&mut self.one_was_ready, true) && self.asked.is_none()
@@ -191,7 +193,7 @@ impl Supervised {
         let exit = Exit {
             status,
             word: process.word,
-            was_ready: process.is_ready,
+            was_ready: process.ready_at.is_some(),
             lived: now.saturating_sub(process.since),
             young_deaths: slot.young_deaths,
             began_after: process.since,
@@ -303,12 +305,13 @@ impl Supervised {
 
     /// How long until something is to be done that no signal and no process tells; `None` if there is nothing.
     pub(crate) fn wait(&self, now: Duration) -> Option<Duration> {
-        if !self.signals.is_empty() || self.next_old().is_some() {
+        if !self.signals.is_empty() {
             return Some(Duration::ZERO);
         }
+        let next_old = self.next_old().map(|(_, at)| at.saturating_sub(now));
         let starts = self.slots.iter().filter(|slot| self.asked.is_none() && slot.process.is_none());
         let starts = starts.filter(|slot| slot.start_at < NEVER).map(|slot| slot.start_at.saturating_sub(now));
-        starts.chain((0..self.slots.len()).filter_map(|slot| self.time_left(slot, now))).min()
+        starts.chain(next_old).chain((0..self.slots.len()).filter_map(|slot| self.time_left(slot, now))).min()
     }
 
     /// The code with which the supervisor ends, when it does.
@@ -330,14 +333,15 @@ impl Supervised {
                     continue;
                 }
                 // A process that is still starting handles none yet, and by SIGQUIT it would dump its core.
-                self.signals.push((number, if process.is_ready { signal } else { libc::SIGTERM }));
+                self.signals.push((number, if process.ready_at.is_some() { signal } else { libc::SIGTERM }));
             }
         }
     }
 
-    /// Replaces one process after the other: the next when all others are ready, so that broken code stops nothing.
+    /// Replaces one process after the other: the next when all others have been ready for a moment, so that broken code stops nothing.
     fn replace_next(&mut self, now: Duration) {
-        if let Some(slot) = self.next_old()
+        if let Some((slot, at)) = self.next_old()
+            && at <= now
             && let Some(process) = self.process(slot)
         {
             process.asked = Some(now);
@@ -345,13 +349,16 @@ impl Supervised {
         }
     }
 
-    fn next_old(&self) -> Option<usize> {
-        let may_leave =
-            |slot: &Slot| slot.process.as_ref().is_some_and(|process| process.is_ready && process.asked.is_none());
-        if self.asked.is_some() || !self.slots.iter().all(may_leave) {
-            return None;
-        }
-        self.slots.iter().position(|slot| slot.process.as_ref().is_some_and(|process| process.is_old))
+    /// The next one to be replaced, and when.
+    fn next_old(&self) -> Option<(usize, Duration)> {
+        let is_old = |slot: &Slot| slot.process.as_ref().is_some_and(|process| process.is_old);
+        let next = self.slots.iter().position(is_old).filter(|_| self.asked.is_none())?;
+        let may_leave_at = |slot: &Slot| {
+            let process = slot.process.as_ref().filter(|process| process.asked.is_none())?;
+            Some(process.ready_at? + if process.is_old { Duration::ZERO } else { SETTLED_AFTER })
+        };
+        let at = self.slots.iter().map(may_leave_at).try_fold(Duration::ZERO, |at, one| Some(at.max(one?)))?;
+        Some((next, at))
     }
 
     /// Until a process that was asked to end is killed.

@@ -26,6 +26,8 @@ pub struct Job {
     /// then: see [`redelivered`](Self::redelivered).
     pub returns: u32,
     token: u64,
+    /// When it was reserved, by the server's clock.
+    reserved_at: Millis,
     /// Not partitioned: of a partitioned queue it is the part.
     queue: Queue,
     is_suspect: bool,
@@ -93,7 +95,16 @@ impl Drop for Settling<'_> {
 
 impl Job {
     pub(crate) fn granted(envelope: Envelope, returns: u32, token: u64, part: &Part, is_suspect: bool) -> Self {
-        Self { envelope, returns, token, queue: part.clone().into(), is_suspect, hold: Arc::default() }
+        let reserved_at = Millis::new(token / TOKENS_A_MS);
+        Self { envelope, returns, token, reserved_at, queue: part.clone().into(), is_suspect, hold: Arc::default() }
+    }
+
+    /// The same where the server's clock was set back behind the token: what it says, in milliseconds, or 0.
+    pub(crate) fn behind_token(mut self, clock: u64) -> Self {
+        if clock > 0 {
+            self.reserved_at = Millis::new(clock);
+        }
+        self
     }
 
     /// A lease of it ended once: it may be what ended its worker.
@@ -108,12 +119,11 @@ impl Job {
     }
 
     /// How long after it was reserved it expires; nothing if it does not, or if a run of it has begun. By the server's clock, and by this
-    /// host's, whichever is behind: tokens run ahead of a clock that was set back, as by a failover, and a live job must not go for that.
+    /// host's, whichever is behind: after a failover the server's may be ahead, and a live job must not go for that.
     pub(crate) fn expires_in(&self) -> Option<Millis> {
         let has_begun = self.returns > 0 || self.envelope.attempts > 0 || self.is_suspect;
         let expires = self.envelope.expires.filter(|_| !has_begun)?;
-        let now = Millis::new(self.token / TOKENS_A_MS).min(host::now());
-        Some(expires.saturating_sub(now))
+        Some(expires.saturating_sub(self.reserved_at.min(host::now())))
     }
 
     /// Has no run of it begun, and had it expired by the server's clock alone? Then a reserve that takes back its lease believes that

@@ -356,6 +356,9 @@ impl Wait {
 
     /// Why the jobs of the call, which is made, are not known to be as safe as was asked for.
     fn ended(self, unconfirmed: &Unconfirmed) -> Option<Box<Error>> {
+        if self.asked == Durability::None {
+            return None;
+        }
         if let Some(error) = self.doubt.take() {
             unconfirmed.note(self.asked, error);
         }

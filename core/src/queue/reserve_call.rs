@@ -111,6 +111,7 @@ impl Part {
         let mut jobs = reply.jobs.into_iter();
         let granted = calls.iter().enumerate().map(|(index, call)| Granted {
             token: reply.token,
+            behind_token: reply.behind_token,
             jobs: jobs.by_ref().take(if index < together { call.want } else { 0 }).collect(),
             is_unfinished: stopped_early || index >= together,
             queue: self.clone(),
@@ -125,6 +126,7 @@ impl Part {
             let mut reply = part.reserve_once(call).await?;
             let granted = Granted {
                 token: reply.token,
+                behind_token: reply.behind_token,
                 jobs: std::mem::take(&mut reply.jobs),
                 is_unfinished: false,
                 queue: part,
@@ -187,11 +189,11 @@ impl Part {
 
     /// Decodes what was granted. What cannot be decoded is settled as failed right away, with its bytes kept; what has expired goes.
     pub(super) async fn decode_granted(&self, mut granted: Granted) -> Result<Vec<Job>, Error> {
-        let token = granted.token;
+        let (token, behind_token) = (granted.token, granted.behind_token);
         let mut jobs = Vec::with_capacity(granted.jobs.len());
         let (mut others, mut expired) = (Outcomes::default(), 0_usize);
         for job in &granted.jobs {
-            match job.of_queue(self, token) {
+            match job.of_queue(self, token).map(|job| job.behind_token(behind_token)) {
                 Ok(job) if job.has_expired() => {
                     expired += 1;
                     add_expired(&mut others, &job);

@@ -60,6 +60,7 @@ where
 /// What a script call granted to one caller.
 pub(crate) struct Granted {
     pub(crate) token: u64,
+    pub(crate) behind_token: u64,
     pub(crate) jobs: Vec<GrantedJob>,
     /// This caller was not reached: the call was for others, had no room for more, or did not reach what is ready. Who got something
     /// must have it at once, so who got nothing looks again by himself.

@@ -128,6 +128,7 @@ mod tests {
             token: 0,
             next_in,
             promised,
+            behind_token: 0,
             limited: false,
             has_options: false,
             jobs: Vec::new(),

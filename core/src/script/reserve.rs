@@ -77,6 +77,8 @@ pub(crate) struct ReserveReply {
     pub(crate) next_in: Option<Duration>,
     /// The server time at which this waiter promised to come back, 0 for no promise.
     pub(crate) promised: u64,
+    /// With jobs, the server's time in milliseconds, where its clock was set back behind the token; 0 elsewhere.
+    pub(crate) behind_token: u64,
     /// The queue has limits: what is reserved and waits takes somebody's place.
     pub(crate) limited: bool,
     /// The queue has limits, or keeps a history.
@@ -118,7 +120,8 @@ impl FromReply for ReserveReply {
         let token = if token.is_empty() { 0 } else { token.parse().map_err(|_| unexpected("a token"))? };
         let next_in_us = u64::try_from(number(next(&mut items, "the next moment")?)?).ok();
         let next_in = next_in_us.map(Duration::from_micros);
-        let promised = u64::try_from(number(next(&mut items, "a promise")?)?).unwrap_or(0);
+        let fifth = u64::try_from(number(next(&mut items, "a promise, or the time")?)?).unwrap_or(0);
+        let (promised, behind_token) = if status == ReserveStatus::Jobs { (0, fifth) } else { (fifth, 0) };
         let options = number(next(&mut items, "whether there are limits")?)?;
         let (mut jobs, mut awaited, mut dropped) = (Vec::new(), Vec::new(), None);
         while let Some(ids) = items.next() {
@@ -153,6 +156,7 @@ impl FromReply for ReserveReply {
             token,
             next_in,
             promised,
+            behind_token,
             limited: options == 1,
             has_options: options != 0,
             jobs,

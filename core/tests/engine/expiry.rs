@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::verbs::assert_kind;
 use crate::support::{Server, eventually};
-use duly::{ErrorKind, Limits, Millis, NewJob, Queue, ReserveOptions, Schedule, State, When};
+use duly::{ErrorKind, Limits, Millis, NewJob, OnDuplicate, Queue, ReserveOptions, Schedule, State, When};
 
 /// Far from that of this host.
 const NOW: Millis = Millis::new(1_600_000_000_000);
@@ -174,4 +174,40 @@ async fn where_a_queue_has_limits_the_server_drops_them_and_they_use_no_start() 
     assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), ["last"]);
     assert_eq!(queue.counts().await.unwrap().total("expired"), 700);
     assert_eq!(waiter.await.unwrap(), ErrorKind::NoResult);
+}
+
+/// Tokens run ahead of such a clock, and this host's is ahead of it, too.
+#[tokio::test]
+async fn a_clock_that_was_set_back_ends_no_job_early() {
+    for has_limits in [false, true] {
+        let server = Server::start();
+        let queue = with_clock(&server).await;
+        if has_limits {
+            queue.set_limits(&Limits::new().concurrency(10)).await.unwrap();
+        }
+        queue.set_clock(NOW.saturating_add(Millis::new(60_000))).await.unwrap();
+        queue.push(job()).await.unwrap();
+        assert_eq!(queue.reserve(&ReserveOptions::new()).await.unwrap().len(), 1);
+        queue.set_clock(NOW).await.unwrap();
+        let id = queue.push(job().expires(after(30_000))).await.unwrap().id().to_owned();
+        let jobs = queue.reserve(&ReserveOptions::new()).await.unwrap();
+        assert_eq!(jobs.iter().map(duly::Job::id).collect::<Vec<_>>(), [id], "limits: {has_limits}");
+        assert_eq!(queue.counts().await.unwrap().total("expired"), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_trace_says_of_a_job_that_a_new_one_found_expired_that_it_expired() {
+    let server = Server::start();
+    let queue = with_clock(&server).await;
+    queue.keep_history(10_000, Duration::from_secs(3600)).await.unwrap();
+    queue.push(job().id("a").key("k").expires(after(1000))).await.unwrap();
+    queue.set_clock(NOW.saturating_add(Millis::new(1000))).await.unwrap();
+    queue.push(job().id("b").key("k")).await.unwrap();
+    queue.push(job().id("c").key("k").on_duplicate(OnDuplicate::Replace)).await.unwrap();
+    for (id, what) in [("a", "expired"), ("b", "replaced")] {
+        let trace = queue.trace(id).await.unwrap().unwrap();
+        let told: Vec<_> = trace.events.iter().map(|event| event.what.as_str()).collect();
+        assert_eq!(told, ["pushed", what]);
+    }
 }

@@ -141,3 +141,25 @@ async fn a_worker_says_once_that_it_leaves_jobs_of_a_later_version_alone() {
     assert_eq!(events.iter().filter(|event| matches!(event, WorkerEvent::TooNew { .. })).count(), 1, "{events:?}");
     assert!(events.iter().all(|event| event.queue() == Some("orders")), "{events:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_was_set_back_ends_no_job_early() {
+    const NOW: Millis = Millis::new(1_600_000_000_000);
+    let server = Server::start();
+    let client = duly::Client::builder().url(&server.url()).manual_clock().build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    queue.set_clock(NOW.saturating_add(Millis::new(60_000))).await.unwrap();
+    let engine = Engine::start(&client, WorkerSettings::new(vec![("orders".to_owned(), 1)])).unwrap();
+    let executor = engine.executor();
+    for (data, expires) in [(1, None), (2, Some(When::After(Millis::new(30_000))))] {
+        let job = NewJob::new(&data).unwrap();
+        queue.push(if let Some(expires) = expires { job.expires(expires) } else { job }).await.unwrap();
+        let run = tokio::time::timeout(A_WHILE, executor.next()).await.expect("a run").unwrap();
+        assert_eq!(run.job.envelope.data.as_str(), data.to_string());
+        executor.finish(&run, Ended::DONE).unwrap();
+        queue.set_clock(NOW).await.unwrap();
+    }
+    engine.stop();
+    let report = tokio::time::timeout(A_WHILE, engine.ended()).await.expect("it ends").unwrap();
+    assert_eq!((report.acked, report.expired), (2, 0));
+}

@@ -96,10 +96,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status. Without arguments they are those of the process, which ends with it."""
     if arguments is not None:
         return _run(arguments)
+    _open_what_is_closed()
     status = _run(sys.argv[1:])
     if sys.argv[1:2] == ["worker"]:
         threading.Thread(target=_end_at_last, args=(status,), name="duly-end", daemon=True).start()
     return status
+
+
+def _open_what_is_closed() -> None:
+    """Where standard input or an output is closed, as behind `<&-`, a connection would take its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _run(arguments: Sequence[str]) -> int:

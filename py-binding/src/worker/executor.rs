@@ -10,7 +10,6 @@ use duly::blocking::{self, NextRun, Uninterrupted, process};
 use duly::worker::{Ended, Interruption, outcome_of, words_of};
 use duly::{Error, Millis, Next};
 use pyo3::exceptions::PyBaseException;
-use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -20,7 +19,7 @@ use super::run::InRun;
 use crate::convert;
 use crate::error::OrRaise as _;
 use crate::job::{Inner, Job};
-use crate::waiting::wait;
+use crate::waiting::{raise_in, this_thread, wait};
 
 /// One wait for a job; another follows.
 const A_WAIT: Duration = Duration::from_secs(3600);
@@ -93,7 +92,7 @@ impl Executor {
             }
             match next {
                 NextRun::Run(run) => {
-                    if let Some(job) = self.begin(py, run, this_thread())? {
+                    if let Some(job) = self.begin(py, run, Some(this_thread()))? {
                         return Ok(Some(job));
                     }
                 }
@@ -159,7 +158,7 @@ impl Executor {
     /// Allow interruptions of this thread from now on; False if the run was already interrupted.
     fn enter(&self, py: Python<'_>) -> bool {
         let mut current = self.lock();
-        current.thread = this_thread();
+        current.thread = Some(this_thread());
         !current.was_interrupted(py)
     }
 
@@ -221,7 +220,7 @@ impl Executor {
     /// Return whether this thread is in that run.
     fn runs(&self, py: Python<'_>, run: u64) -> bool {
         let current = self.lock();
-        current.thread_of(py, run).is_some_and(|thread| Some(thread) == this_thread())
+        current.thread_of(py, run).is_some_and(|thread| thread == this_thread())
     }
 }
 
@@ -251,7 +250,7 @@ impl Executor {
             // exception, or is in C code.
             let is_raised = matches!(found, Ok(Found::MayCome)) && current.thread_of(py, run) == Some(thread) && {
                 current.interrupting = true;
-                raise_in(thread, exception.as_ptr())
+                raise_in(thread, Some(exception))
             };
             looks.has_raised = is_raised;
             // The run may have ended if the program's own code ran in the look: then the next one drops them.
@@ -347,7 +346,7 @@ impl Current {
         if let Some(thread) = self.thread.take()
             && std::mem::take(&mut self.interrupting)
         {
-            raise_in(thread, std::ptr::null_mut());
+            raise_in(thread, None);
         }
     }
 
@@ -365,21 +364,4 @@ impl Current {
 
 fn in_run<'a>(job: &'a Bound<'_, Job>) -> Option<&'a InRun> {
     job.as_super().get().in_run()
-}
-
-/// As Python's `threading.get_ident` says it.
-#[expect(clippy::unnecessary_wraps, reason = "the form in which it is kept")]
-fn this_thread() -> Option<c_ulong> {
-    // SAFETY: it reads a number of this thread and needs nothing.
-    Some(unsafe { ffi::PyThread_get_thread_ident() })
-}
-
-/// Null takes back what was not raised yet.
-fn raise_in(thread: c_ulong, exception: *mut ffi::PyObject) -> bool {
-    // CPython declares the number unsigned since 3.7, pyo3 as before; the bits are the same.
-    #[expect(clippy::cast_possible_wrap, reason = "see above")]
-    let thread = thread as std::ffi::c_long;
-    // SAFETY: the GIL is held, as by every method of a class; the exception is a class or null, and Python takes a
-    // reference of its own.
-    unsafe { ffi::PyThreadState_SetAsyncExc(thread, exception) > 0 }
 }

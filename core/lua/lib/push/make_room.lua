@@ -1,6 +1,6 @@
 -- Removes whoever holds the id and the key of a new job.
 -- Needs: `id`, `key`, `holder`, `entered` (the level of the new job if it is ready at once), `awaited`, `line`, `is_freed`,
--- `keeps_result`, what `push/holder` and `job/remove` give, except in the plain text what `history/events` gives. Gives: `line`, `holder`, `is_freed`, and more of what is awaited.
+-- `keeps_result`, `are_expired` (they go because they have expired), what `push/holder` and `job/remove` give, except in the plain text what `history/events` gives. Gives: `line`, `holder`, `is_freed`, and more of what is awaited.
 
 -- The id may be that of one job and the key that of another: both are replaced.
 local free_entry = entered
@@ -11,7 +11,8 @@ while holder do
   -- without: what is read from the end of a list is not all of it where one job replaces two
   free_entry = nil
   --- if limited
-  happened('O', holder, 1, id)
+  -- with `false` for `are_expired`: the trace of a job that has expired says that it was replaced
+  happened(are_expired and 'V' or 'O', holder, 1, not are_expired and id)
   -- without: nobody is woken for the place of a job that was replaced
   if state == 'reserved' then is_freed = true end
   --- end

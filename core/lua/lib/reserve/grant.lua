@@ -10,7 +10,7 @@ if limited and not left_behind then left_behind = limited.takeable() end
 --- end
 redis.call('HSET', leases, unpack(lease_pairs))
 redis.call('HSET', meta, 'token', token)
-reply[3] = token
+reply[3], reply[5] = token, behind_token
 -- Who promised to come back for the next due job is busy now: somebody else must.
 --- include: wake/promised
 local timer = tonumber(noted_timer or 0)

@@ -1,7 +1,7 @@
 -- The answer of a reserve that was sent again: of the jobs granted then, those that are still held under that token. What was
 -- fetched ahead is not sent any more when its lease is over: a worker could not start it, and over a line that cuts off each large
 -- reply would ask for it for ever.
--- Needs: `earlier` (`<flags> <token> <id>\n<id>...`), `now`. Gives: `reply`.
+-- Needs: `earlier` (`<flags> <token> <id>\n<id>...`), what `call/clock` gives. Gives: `reply`.
 local flags, token, first = string.match(earlier, '^(%d*) (%d*) ()')
 local noted_limits = redis.call('HGET', meta, 'limits')
 -- with `0` for `noted_limits and (noted_limits == '' and 2 or 1) or 0`: a worker fetches ahead in a queue with limits after a lost answer
@@ -17,4 +17,9 @@ for id in string.gmatch(string.sub(earlier, first), '[^\n]+') do
     reply[#reply + 1] = redis.call('HMGET', returned, id)
   end
 end
-if #reply == 6 then reply[1] = 'none' end
+if #reply == 6 then
+  reply[1] = 'none'
+elseif tonumber(token) > now_us then
+  -- without: a reserve that is sent again ends jobs before they expire, where the clock was set back
+  reply[5] = now
+end

@@ -24,8 +24,8 @@ fn of_two(settings: SupervisorSettings) -> Supervised {
         start(&mut supervised, slot, 0.0);
     }
     assert_eq!(supervised.start(at(0.0)), None);
-    assert!(supervised.ready(0, Duration::ZERO));
-    assert!(!supervised.ready(1, Duration::ZERO));
+    assert!(supervised.ready(0, Duration::ZERO, at(0.0)));
+    assert!(!supervised.ready(1, Duration::ZERO, at(0.0)));
     supervised
 }
 
@@ -72,7 +72,7 @@ fn a_signal_is_passed_on_and_nothing_is_started_behind_it() {
 #[test]
 fn what_does_not_end_is_killed_once_after_the_longest_grace_that_a_process_has() {
     let mut all = two();
-    all.ready(1, at(60.0));
+    all.ready(1, at(60.0), at(0.0));
     assert_eq!(all.settings.grace, at(60.0));
     assert_eq!(all.signal(TERM, at(0.0)), OnSignal::Stop);
     assert_eq!(all.signals(at(0.0)), [(0, TERM), (1, TERM)]);
@@ -117,7 +117,7 @@ fn code_that_gives_no_worker_stops_all_unless_it_gave_one_before() {
         start(&mut all, 0, 0.0);
         start(&mut all, 1, 0.0);
         if first_is_ready {
-            all.ready(0, Duration::ZERO);
+            all.ready(0, Duration::ZERO, at(0.0));
         }
         all.ends(1, "refused");
         all.ended(1, 2, at(1.0), 1.0)
@@ -147,11 +147,12 @@ fn a_reload_replaces_one_process_after_the_other() {
         assert_eq!(all.ended(0, 0, at(62.0), 1.0), OnExit::Reloaded);
         start(&mut all, 0, 62.0);
         assert_eq!(all.signals(at(62.0)), []);
-        all.ready(0, Duration::ZERO);
-        assert_eq!(all.signals(at(63.0)), [(1, TERM)]);
+        all.ready(0, Duration::ZERO, at(62.5));
+        assert_eq!((all.signals(at(63.0)), all.wait(at(63.0))), (vec![], Some(at(0.5))));
+        assert_eq!(all.signals(at(63.5)), [(1, TERM)]);
         assert_eq!(all.ended(1, 142, at(93.0), 1.0), OnExit::Reloaded);
         start(&mut all, 1, 93.0);
-        all.ready(1, Duration::ZERO);
+        all.ready(1, Duration::ZERO, at(93.0));
         assert_eq!((all.signals(at(94.0)), all.wait(at(94.0))), (vec![], None));
         assert_eq!(all.exit_code(), None);
     }
@@ -165,7 +166,7 @@ fn a_process_that_does_not_leave_at_a_reload_is_killed_and_the_next_one_follows(
     assert_eq!(all.signals(at(105.0)), [(0, KILL)]);
     assert_eq!(all.ended(0, -KILL, at(105.0), 1.0), OnExit::Reloaded);
     start(&mut all, 0, 105.0);
-    all.ready(0, Duration::ZERO);
+    all.ready(0, Duration::ZERO, at(105.0));
     assert_eq!(all.signals(at(106.0)), [(1, TERM)]);
 }
 
@@ -181,9 +182,18 @@ fn a_reload_with_broken_code_leaves_the_others_alone() {
         assert_eq!(all.ended(0, 2, at(now), 1.0), OnExit::Replace(at(pause)));
         assert_eq!(all.signals(at(now)), []);
     }
-    start(&mut all, 0, 8.0);
-    all.ready(0, Duration::ZERO);
-    assert_eq!(all.signals(at(8.0)), [(1, TERM)]);
+    // It says that it is ready, and then meets an error, such as a wrong password.
+    for (now, pause) in [(8.0, 0.8), (10.0, 1.6)] {
+        start(&mut all, 0, now);
+        all.ready(0, Duration::ZERO, at(now));
+        assert_eq!(all.signals(at(now + 0.3)), []);
+        assert_eq!(all.ended(0, 1, at(now + 0.3), 1.0), OnExit::Replace(at(pause)));
+        assert_eq!(all.signals(at(now + 0.5)), []);
+    }
+    start(&mut all, 0, 12.0);
+    all.ready(0, Duration::ZERO, at(13.0));
+    assert_eq!(all.signals(at(13.9)), []);
+    assert_eq!(all.signals(at(14.0)), [(1, TERM)]);
 }
 
 #[test]
@@ -267,8 +277,8 @@ fn what_happens_is_logged_once() {
     start(&mut all, 0, 3.0);
     start(&mut all, 1, 3.0);
     all.started(0, 103);
-    all.ready(0, at(5.0));
-    all.ready(1, at(5.0));
+    all.ready(0, at(5.0), at(2.0));
+    all.ready(1, at(5.0), at(2.0));
     all.signal(HUP, at(4.0));
     assert_eq!(lines(&mut all)[0].0, LogLevel::Info);
     all.ended(0, 0, at(5.0), 1.0);

@@ -216,7 +216,7 @@ impl Fetcher {
         if granted > 0 {
             let (mut jobs, mut unread) = (Vec::with_capacity(granted), Vec::new());
             for job in &reply.jobs {
-                match job.of_queue(&lane.for_jobs, reply.token) {
+                match job.of_queue(&lane.for_jobs, reply.token).map(|job| job.behind_token(reply.behind_token)) {
                     Ok(job) => jobs.push(job),
                     Err(why) => unread.push((job.id_bytes().to_vec(), reply.token, why)),
                 }
@@ -303,6 +303,7 @@ mod tests {
             token: 0,
             next_in,
             promised,
+            behind_token: 0,
             limited: false,
             has_options: false,
             jobs: Vec::new(),
