@@ -20,9 +20,11 @@ final class WorkerMisuseTest extends ServerTestCase
         mkdir("{$folder}/bin", recursive: true);
         exec('cp -r ' . escapeshellarg("{$source}/php") . ' ' . escapeshellarg($folder));
         copy("{$source}/bin/duly-worker", "{$folder}/bin/duly-worker");
-        $version = "{$folder}/php/src/Version.php";
-        $code = (string) file_get_contents($version);
-        file_put_contents($version, str_replace("CLASSES = '" . phpversion('duly') . "'", "CLASSES = '9.9.9'", $code));
+        foreach (['Version', 'Worker'] as $class) {
+            $file = "{$folder}/php/src/{$class}.php";
+            $code = (string) file_get_contents($file);
+            file_put_contents($file, str_replace("CLASSES = '" . phpversion('duly') . "'", "CLASSES = '9.9.9'", $code));
+        }
         $new = "require '{$folder}/php/src/Worker.php'; new Duly\\Worker(new Duly\\Client(), ['q']);";
         foreach (["{$folder}/bin/duly-worker " . __FILE__, '-r ' . escapeshellarg($new)] as $program) {
             exec(PHP_BINARY . " {$program} 2>&1", $said, $status);

@@ -42,8 +42,8 @@ def test_all_versions_are_one() -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    classes = "php-binding/php/src/Version.php"
-    for name in ("tools/release.sh", "Cargo.toml", "Cargo.lock", "php-binding/composer.json", classes, "CHANGELOG.md"):
+    classes = ("php-binding/php/src/Version.php", "php-binding/php/src/Worker.php")
+    for name in ("tools/release.sh", "Cargo.toml", "Cargo.lock", "php-binding/composer.json", *classes, "CHANGELOG.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     return tmp_path
@@ -54,6 +54,7 @@ def copy(tmp_path: Path) -> Path:
     [
         ("php-binding/composer.json", f'"ext-duly": "{VERSION}"', '"ext-duly": "9.9.9"'),
         ("php-binding/php/src/Version.php", f"CLASSES = '{VERSION}'", "CLASSES = '9.9.9'"),
+        ("php-binding/php/src/Worker.php", f"CLASSES = '{VERSION}'", "CLASSES = '9.9.9'"),
         ("Cargo.lock", f'name = "duly-php"\nversion = "{VERSION}"', 'name = "duly-php"\nversion = "9.9.9"'),
         ("CHANGELOG.md", "## [Unreleased]", "## [9.9.9]"),
     ],

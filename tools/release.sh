@@ -30,11 +30,13 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 
 # One version, in one place: all others are compared with it.
 check_version() {
-    local found crate heading="\\($version\\|Unreleased\\)"
+    local found crate file heading="\\($version\\|Unreleased\\)"
     found=$(sed -n 's/.*"ext-duly": "\(.*\)".*/\1/p' php-binding/composer.json)
     [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/composer.json requires ext-duly $found"
-    found=$(sed -n "s/.*CLASSES = '\(.*\)';.*/\1/p" php-binding/php/src/Version.php)
-    [ "$found" = "$version" ] || give_up "Cargo.toml says $version and php-binding/php/src/Version.php $found"
+    for file in php-binding/php/src/Version.php php-binding/php/src/Worker.php; do
+        found=$(sed -n "s/.*CLASSES = '\(.*\)';.*/\1/p" "$file")
+        [ "$found" = "$version" ] || give_up "Cargo.toml says $version and $file $found"
+    done
     for crate in duly duly-php duly-php-console duly-php-shared duly-python duly-console; do
         found=$(grep -A 1 "^name = \"$crate\"$" Cargo.lock | sed -n 's/^version = "\(.*\)"$/\1/p')
         [ "$found" = "$version" ] || give_up "Cargo.toml says $version and Cargo.lock has $crate ${found:-not at all}"

@@ -17,8 +17,9 @@ final class Cli
         Runs workers: duly-worker <bootstrap.php> [options]
 
         bootstrap.php returns a Duly\Worker, or a function that takes the given options as an array of worker settings
-        (queues, lease, grace, maxJobs, memory, ...) and returns one. Each worker process loads it, so a process that
-        is replaced runs the new code.
+        (queues, lease, grace, maxJobs, memory, ...) and returns one. Each worker process loads Composer's autoloader
+        and this file, so a process that is replaced runs the new code. Where a link leads to the newest release, call
+        duly-worker by the path with the link.
 
           -q, --queue NAME[=WEIGHT]  serve this queue; repeat it for several: in this order, or all with weights
               --processes N          number of worker processes (default 1)
@@ -55,6 +56,11 @@ final class Cli
 
         TEXT;
 
+    /** @param ?string $autoload the file of Composer's autoloader, which each worker process loads */
+    public function __construct(private ?string $autoload = null)
+    {
+    }
+
     /** @param list<string> $arguments without the program's name */
     public function main(array $arguments): int
     {
@@ -87,7 +93,11 @@ final class Cli
             }
         }
         $grace = $settings['grace'] ?? 0.0;
-        $work = fn (): int => $this->work($file, $settings);
+        $folder = Links::folder();
+        $work = function () use ($file, $settings, $folder): int {
+            @chdir($folder); // the one in which this program was started may be that of an old release
+            return $this->work($file, $settings);
+        };
         return (new Supervisor($work, $processes, $grace, $this->say(...)))->run();
     }
 
@@ -117,6 +127,9 @@ final class Cli
     /** @param array<string, mixed> $settings */
     private function load(string $file, array $settings): Worker
     {
+        if ($this->autoload !== null) {
+            require_once $this->autoload;
+        }
         $worker = (static fn (): mixed => require $file)();
         if (!$worker instanceof Worker && is_callable($worker)) {
             $worker = $worker($settings);

@@ -57,8 +57,9 @@ final class Options
         if ($this->file !== null) {
             throw new \UnexpectedValueException("one file makes the worker: '{$this->file}' or '{$file}'?");
         }
-        $path = realpath($file);
-        if ($path === false || !is_file($path) || !is_readable($path)) {
+        // Its links stay: each process loads what they lead to by then.
+        $path = Links::absolute($file);
+        if (!is_file($path) || !is_readable($path)) {
             throw new \UnexpectedValueException("there is no file '{$file}' that can be read");
         }
         $this->file = $path;

@@ -28,6 +28,13 @@ final class Supervisor
         'pcntl_fork', 'pcntl_waitpid', 'pcntl_signal', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill',
         'posix_getpid', 'posix_setpgid', 'posix_isatty',
     ];
+    /**
+     * opcache's memory is that of all processes, and the time at which it looks whether a file has changed is that of
+     * the first one. With these it looks each time, also where a link leads.
+     */
+    private const OPCACHE = [
+        'opcache.validate_timestamps' => '1', 'opcache.revalidate_freq' => '0', 'opcache.revalidate_path' => '1',
+    ];
     /** The exit code of a child with a permanent error. */
     private const ERROR = 1;
     /** The exit code with which PHP ends for an exception. */
@@ -67,6 +74,8 @@ final class Supervisor
                 throw new UnsupportedException("a supervisor needs PHP's pcntl and posix: there is no {$function}");
             }
         }
+        // What it needs itself is loaded now: the files may be gone by then.
+        array_map(class_exists(...), [Log::class, Supervised::class]);
         $this->child = $child(...);
         $this->say = self::guarded($log);
         $hasTerminal = defined('STDIN') && is_resource(STDIN) && posix_isatty(STDIN);
@@ -204,8 +213,10 @@ final class Supervisor
         }
         WorkerEngine::followParent($parent);
         // A worker that runs says its last words first.
-        register_shutdown_function(static fn () => Worker::isRunning() || WorkerEngine::mustEnd());
+        $isRunning = static fn (): bool => class_exists(Worker::class, false) && Worker::isRunning();
+        register_shutdown_function(static fn () => $isRunning() || WorkerEngine::mustEnd());
         Supervised::begin($pair[1]);
+        self::forgetFiles();
         pcntl_sigprocmask(SIG_UNBLOCK, self::signals());
         try {
             $code = (int) ($this->child)();
@@ -215,6 +226,15 @@ final class Supervisor
             $code = $error instanceof ExceptionInterface ? self::ERROR : self::UNCAUGHT;
         }
         exit($code);
+    }
+
+    /** Lets a process load the files that there are now, and not what has been noted about them. */
+    private static function forgetFiles(): void
+    {
+        clearstatcache(true);
+        foreach (function_exists('ini_set') ? self::OPCACHE : [] as $name => $value) {
+            ini_set($name, $value);
+        }
     }
 
     /**

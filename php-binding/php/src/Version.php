@@ -14,11 +14,15 @@ final class Version
     /** That of Cargo.toml. */
     public const CLASSES = '0.1.0';
 
-    /** What is wrong; null if the extension is of the same version. */
-    public static function mismatch(): ?string
+    /**
+     * What is wrong; null if the extension is of the same version.
+     *
+     * @param string $classes the version of those that ask: this class may be loaded from the release before theirs
+     */
+    public static function mismatch(string $classes = self::CLASSES): ?string
     {
         $extension = (string) phpversion('duly');
-        return $extension === self::CLASSES ? null : "the extension duly is {$extension}, and these classes are of "
-            . self::CLASSES . ': install the same version of both, and restart what runs PHP';
+        return $extension === $classes ? null : "the extension duly is {$extension}, and these classes are of "
+            . "{$classes}: install the same version of both, and restart what runs PHP";
     }
 }

@@ -64,6 +64,8 @@ final class Worker
     private const LONGEST_WAIT_S = 0.5;
     /** The same while the engine ends. */
     private const LAST_WAIT_S = 0.05;
+    /** The version of this class; that of `Version` may be the one before, in a process that is started after an update. */
+    private const CLASSES = '0.1.0';
 
     private Log $log;
     private RestartOn $restartOn;
@@ -113,7 +115,7 @@ final class Worker
         private int|float|null $timeout = null,
         private ?int $prefetch = null,
     ) {
-        $mismatch = Version::mismatch();
+        $mismatch = Version::mismatch(self::CLASSES);
         if ($mismatch !== null) {
             throw new UnsupportedException($mismatch);
         }

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Duly\Think\Command;
 
 use Duly\Cli;
+use Duly\Links;
 use Duly\Think\Work as Processes;
 use think\console\Command;
 use think\console\Input;
@@ -43,8 +44,8 @@ class Work extends Command
             return Cli::WRONG_USE;
         }
         putenv(Processes::VARIABLE . '=' . json_encode($this->whatProcessesNeed($input), JSON_THROW_ON_ERROR));
-        $arguments = [dirname(__DIR__) . '/bootstrap.php', ...$this->arguments($input)];
-        $program = dirname(__DIR__, 4) . '/bin/duly-worker';
+        $arguments = [Links::kept(dirname(__DIR__) . '/bootstrap.php'), ...$this->arguments($input)];
+        $program = Links::kept(dirname(__DIR__, 4) . '/bin/duly-worker');
         if (function_exists('pcntl_exec') && is_file($program)) {
             // The processes are forked: what this one has loaded of the application would be old after a reload.
             pcntl_exec(PHP_BINARY, [...self::optionsOfPhp(), $program, ...$arguments]);
@@ -62,8 +63,9 @@ class Work extends Command
             }
         }
         return [
-            'root' => $this->app->getRootPath(),
-            'autoload' => $this->autoloader(),
+            // By their links: the processes of a later deployment are made from what these lead to by then.
+            'root' => rtrim(Links::kept($this->app->getRootPath()), '/') . '/',
+            'autoload' => Links::kept($this->autoloader()),
             'app' => $this->app::class,
             'namespace' => $this->app->getNamespace(),
             'jobs' => $jobs,

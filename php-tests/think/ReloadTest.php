@@ -1,0 +1,56 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Duly\Tests\Think;
+
+use Duly\Tests\Running;
+use Duly\Tests\Server;
+
+/** `php think duly:work` after a deployment by a link. */
+final class ReloadTest extends ThinkTestCase
+{
+    public function testAReloadRunsTheReleaseToWhichTheLinkLeads(): void
+    {
+        $old = $this->app->folder();
+        [$new, $gone, $current] = ["{$old}-new", "{$old}-gone", "{$old}-current"];
+        try {
+            symlink($old, $current);
+            $work = new Running([PHP_BINARY, "{$current}/think", 'duly:work', '--processes=1'], '/');
+            $this->queue->push(['order' => 1], name: 'order.named');
+            $this->app->hear('handled 1 1');
+            exec("cp -r {$old} {$new} && rm {$new}/runtime/notes");
+            $handler = "{$new}/app/job/Handled.php";
+            $code = str_replace('note("handled', 'note("newly', (string) file_get_contents($handler));
+            file_put_contents($handler, $code);
+            unlink($current);
+            symlink($new, $current);
+            $work->signal(SIGHUP);
+            $this->untilItRunsIn($new);
+            // The next one starts without the old release.
+            rename($old, $gone);
+            $pid = fn (): ?int => ($this->queue->workers()[0] ?? null)?->pid;
+            $before = $pid();
+            posix_kill((int) $before, SIGKILL);
+            Server::until(static fn (): bool => !in_array($pid(), [null, $before], true), 'no other one starts');
+            $this->untilItRunsIn($new);
+            $work->signal(SIGTERM);
+            self::assertSame(0, $work->end(), $work->said());
+        } finally {
+            is_dir($gone) && rename($gone, $old);
+            exec("rm -rf {$new} {$current}");
+        }
+    }
+
+    /** Pushes jobs until the handler there has run one that was not there before. */
+    private function untilItRunsIn(string $folder): void
+    {
+        $count = static fn (): int
+            => count(preg_grep('/^newly /', @file("{$folder}/runtime/notes") ?: []) ?: []);
+        $before = $count();
+        Server::until(function () use ($count, $before): bool {
+            $this->queue->counts()->ready > 0 || $this->queue->push(['order' => 2], name: 'order.named');
+            return $count() > $before;
+        }, 'the old release goes on');
+    }
+}
