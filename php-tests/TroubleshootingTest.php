@@ -255,8 +255,8 @@ final class TroubleshootingTest extends ServerTestCase
                 $client = new Duly\Client(' . var_export($this->server->url(), true) . ', password: "wrong");
                 return (new Duly\Worker($client, ["q"]))->on("n", fn () => null);
             '),
-            'PHP has no pcntl_fork: one worker runs in this process, and nobody replaces it'
-                => fn () => $this->bootstrap('', '-d', 'disable_functions=pcntl_fork'),
+            'PHP has no pcntl_fork, …: one worker runs in this process, and nobody replaces it'
+                => fn () => $this->bootstrap('', '-d', 'disable_functions=pcntl_fork,pcntl_waitpid'),
             'must not yield: a call makes a generator that nobody runs'
                 => fn () => self::thrown(fn () => (new Worker($this->client, ['q']))->on('n', static fn () => yield 1)),
             'ran longer than its timeout' => fn () => $runs(static fn () => sleep(30), timeout: 0.1),

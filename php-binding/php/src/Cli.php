@@ -84,13 +84,12 @@ final class Cli
         } catch (\UnexpectedValueException $error) {
             return $this->refuse("{$error->getMessage()}; see duly-worker --help");
         }
-        foreach (Supervisor::NEEDED as $function) {
-            if (!function_exists($function)) {
-                $this->say("PHP has no {$function}: one worker runs in this process, and nobody replaces it");
-                return $this->work($file, $settings, function (Worker $worker): void {
-                    $this->say(Supervisor::serving(implode(', ', $worker->queues()), 1));
-                });
-            }
+        $missing = implode(', ', Supervisor::missing());
+        if ($missing !== '') {
+            $this->say("PHP has no {$missing}: one worker runs in this process, and nobody replaces it");
+            return $this->work($file, $settings, function (Worker $worker): void {
+                $this->say(Supervisor::serving(implode(', ', $worker->queues()), 1));
+            });
         }
         $grace = $settings['grace'] ?? 0.0;
         $folder = Links::folder();

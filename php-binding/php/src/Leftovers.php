@@ -27,7 +27,8 @@ final class Leftovers
             $this->timeLimit = (string) ini_get('max_execution_time');
             $this->memoryLimit = (string) ini_get('memory_limit');
         }
-        $isFree = function_exists('pcntl_alarm') && pcntl_signal_get_handler(SIGALRM) === SIG_DFL;
+        $mayAlarm = function_exists('pcntl_alarm') && Signals::areHeard();
+        $isFree = $mayAlarm && pcntl_signal_get_handler(SIGALRM) === SIG_DFL;
         if ($isFree && !WorkerEngine::blocksAlarm()) {
             $left = pcntl_alarm(0);
             $this->clearsAlarms = $left === 0;

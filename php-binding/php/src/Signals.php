@@ -25,6 +25,13 @@ final class Signals
     private array $before = [];
     private bool $async = false;
 
+    /** Whether PHP has what a worker needs to hear them: `disable_functions` may name any function. */
+    public static function areHeard(): bool
+    {
+        $needed = ['pcntl_signal', 'pcntl_signal_get_handler', 'pcntl_async_signals'];
+        return array_filter($needed, function_exists(...)) === $needed;
+    }
+
     /** Has signals wait for the handlers that are set next. */
     public static function hold(bool $hold = true): void
     {
@@ -39,7 +46,7 @@ final class Signals
      */
     public function __construct(private WorkerEngine $engine, private \Closure $onStop, \Closure $interrupt)
     {
-        if (!function_exists('pcntl_signal')) {
+        if (!self::areHeard()) {
             return;
         }
         $this->async = pcntl_async_signals(true);

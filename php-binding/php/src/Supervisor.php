@@ -15,18 +15,20 @@ use Duly\Exception\UnsupportedException;
  * A process that ends is replaced; if it died within 10 s, or ended before it was ready, after a pause that grows to
  * 10 s. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended fifteen seconds after the
  * grace, or after the second signal, is killed. At SIGHUP and SIGUSR2 the processes are replaced one by one. One with a
- * permanent error, such as a wrong password at the start, stops all.
+ * permanent error, such as a wrong password at the start, stops all. As the first process of a container it also waits
+ * for all other children, most of them processes whose parent has ended, so that none stays as a zombie.
  */
 final class Supervisor
 {
     /**
-     * The functions of PHP's pcntl and posix that it needs.
+     * The functions of PHP that it needs, and that may be missing.
      *
      * @internal
      */
     public const NEEDED = [
-        'pcntl_fork', 'pcntl_waitpid', 'pcntl_signal', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill',
-        'posix_getpid', 'posix_setpgid', 'posix_isatty',
+        'pcntl_fork', 'pcntl_waitpid', 'pcntl_wifsignaled', 'pcntl_wtermsig', 'pcntl_wexitstatus', 'pcntl_signal',
+        'pcntl_signal_get_handler', 'pcntl_async_signals', 'pcntl_sigprocmask', 'posix_kill', 'posix_getpid',
+        'posix_setpgid', 'posix_isatty', 'stream_socket_pair',
     ];
     /**
      * opcache's memory is that of all processes, and the time at which it looks whether a file has changed is that of
@@ -69,10 +71,9 @@ final class Supervisor
         float $grace = 30.0,
         ?callable $log = null,
     ) {
-        foreach (self::NEEDED as $function) {
-            if (!function_exists($function)) {
-                throw new UnsupportedException("a supervisor needs PHP's pcntl and posix: there is no {$function}");
-            }
+        $missing = implode(', ', self::missing());
+        if ($missing !== '') {
+            throw new UnsupportedException("a supervisor needs PHP's pcntl and posix: there is no {$missing}");
         }
         // What it needs itself is loaded now: the files may be gone by then.
         array_map(class_exists(...), [Log::class, Supervised::class]);
@@ -120,6 +121,17 @@ final class Supervisor
             }
             pcntl_async_signals($async);
         }
+    }
+
+    /**
+     * The functions that it needs, and PHP does not have.
+     *
+     * @internal
+     * @return list<string>
+     */
+    public static function missing(): array
+    {
+        return array_values(array_filter(self::NEEDED, static fn (string $name): bool => !function_exists($name)));
     }
 
     /** A log that throws must not end the supervisor, or let a child go on as if it were the parent. */
@@ -274,16 +286,22 @@ final class Supervisor
 
     private function reap(): void
     {
-        foreach ($this->children as $slot => ['pid' => $pid, 'line' => $line]) {
-            if (pcntl_waitpid($pid, $status, WNOHANG) !== $pid) {
-                continue;
+        $slots = array_flip(array_map(static fn (array $child): int => $child['pid'], $this->children));
+        // The first process of a container is the parent of all whose own has ended: of any.
+        foreach (posix_getpid() === 1 ? [-1] : array_keys($slots) as $which) {
+            while (($pid = pcntl_waitpid($which, $status, WNOHANG)) > 0) {
+                isset($slots[$pid]) && $this->ended($slots[$pid], $status);
             }
-            $this->hear($slot);
-            unset($this->children[$slot]);
-            fclose($line);
-            $status = pcntl_wifsignaled($status) ? -pcntl_wtermsig($status) : pcntl_wexitstatus($status);
-            $this->supervision->ended($slot, $status);
         }
+    }
+
+    private function ended(int $slot, int $status): void
+    {
+        $this->hear($slot);
+        fclose($this->children[$slot]['line']);
+        unset($this->children[$slot]);
+        $status = pcntl_wifsignaled($status) ? -pcntl_wtermsig($status) : pcntl_wexitstatus($status);
+        $this->supervision->ended($slot, $status);
     }
 
     /** @return list<int> those that it handles */

@@ -340,7 +340,7 @@ final class Worker
         // signal would leave its job to the lease.
         Signals::hold();
         try {
-            $patience = function_exists('pcntl_signal') ? Supervision::patience() : 0.0;
+            $patience = Signals::areHeard() ? Supervision::patience() : 0.0;
             $settings = [$this->queues, $this->lease, $this->grace, $patience, $this->name, $this->maxJobs];
             $more = ['schedules' => array_values($this->schedules), 'timeout' => $this->timeout];
             $engine = new WorkerEngine($this->client, ...$settings, ...$more, prefetch: $this->prefetch);
