@@ -729,7 +729,8 @@ namespace Duly {
          *
          * @param ?int $concurrency the most jobs at once, 1 to 1,000,000. Default: no limit
          * @param array{int, int|float}|null $rate how many jobs (1 to 1,000,000) may start in how many seconds (0.001
-         *     to 86,400): `[100, 1.0]`. After a pause that many may start at once. Default: no limit
+         *     to 86,400): `[100, 1.0]`. After a pause that many may start at once, and as many more follow in the same
+         *     time. Default: no limit
          * @param array<string, array{concurrency?: int|null, rate?: array{int, int|float}|null}>|null $names limits of
          *     single job names, at most 100: `['mail.send' => ['concurrency' => 5, 'rate' => [100, 60.0]]]`. They do
          *     not hold back jobs of other names. Default: none
