@@ -412,7 +412,7 @@ class Queue:
         Args:
             concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.
             rate: `(jobs, seconds)`: how many jobs (1 to 1,000,000) may start in how long (0.001 s to 24 h). After a
-                pause that many may start at once. Default: no limit.
+                pause that many may start at once, and as many in the period behind it. Default: no limit.
             names: limits of single job names, at most 100, such as `{"mail.send": {"concurrency": 5, "rate": (100,
                 60)}}`. They do not hold back jobs of other names. Default: none.
             max_length: how many jobs the queue takes, 1 to 1,000,000,000. A push of more raises QueueFullError, and
@@ -2900,7 +2900,7 @@ class AsyncQueue:
         Args:
             concurrency: the most jobs at once, 1 to 1,000,000. Default: no limit.
             rate: `(jobs, seconds)`: how many jobs (1 to 1,000,000) may start in how long (0.001 s to 24 h). After a
-                pause that many may start at once. Default: no limit.
+                pause that many may start at once, and as many in the period behind it. Default: no limit.
             names: limits of single job names, at most 100, such as `{"mail.send": {"concurrency": 5, "rate": (100,
                 60)}}`. They do not hold back jobs of other names. Default: none.
             max_length: how many jobs the queue takes, 1 to 1,000,000,000. A push of more raises QueueFullError, and
