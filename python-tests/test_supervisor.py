@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import textwrap
 import threading
 from datetime import timedelta
@@ -142,6 +144,26 @@ def test_what_does_not_end_after_a_second_signal_is_killed_soon(program: StartPr
         assert supervised.line() == "came"
     status, _, err = supervised.end(30)
     assert status == 128 + signal.SIGKILL, err
+
+
+def test_as_the_first_process_of_a_container_it_reaps_those_whose_parent_has_ended() -> None:
+    first = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child"]
+    tried = subprocess.run([*first, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode != 0:
+        pytest.skip(f"not run: this system gives no namespace of processes: {tried.stderr}")
+    child = "import os, signal\nfor _ in range(5): os.system('true &')\nprint('there', flush=True)\nsignal.pause()"
+    code = f"import duly, sys\nsys.exit(duly.Supervisor([sys.executable, '-c', {child!r}], 1).run())"
+    with subprocess.Popen([*first, sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as container:
+        assert container.stdout is not None
+        assert container.stdout.readline() == "there\n"
+        (supervisor_id,) = children_of(container.pid)
+        until(lambda: len(children_of(supervisor_id)) == 1, "zombies stay")
+        os.kill(supervisor_id, signal.SIGTERM)
+        assert container.wait(60) == 0
+
+
+def children_of(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def test_links_that_lead_to_themselves_are_no_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

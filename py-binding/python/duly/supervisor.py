@@ -13,7 +13,7 @@ import select
 import signal
 import subprocess
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -176,6 +176,16 @@ class Supervisor:
             os.close(child.line)
             del self._children[slot]
             self._supervision.ended(slot, status)
+        if os.getpid() == 1:
+            self._reap_those_of_others()
+
+    def _reap_those_of_others(self) -> None:
+        """As the first process of a container, let those end whose own parent has: nobody else asks how they ended."""
+        ours = {child.process.pid for child in self._children.values()}
+        with suppress(ChildProcessError):
+            # One that has ended stays first in line until it is asked for: one of ours is in the next turn.
+            while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid not in ours:
+                os.waitpid(ended.si_pid, os.WNOHANG)
 
     def _look_at_sources(self) -> None:
         if self._sources is None or (found := _sources()) == self._sources:
