@@ -1,7 +1,8 @@
 """What an interruption kept from beginning: the end of a `with`, or the release of a lock of Python's library.
 
 If C code raises while an exception from outside is on its way, that comes at the start of the next Python function. If
-that is an `__exit__`, nothing of it has happened, and nobody calls it again. So it is called here.
+that is an `__exit__`, nothing of it has happened, and nobody calls it again. So it is called here: from Python 3.11 on
+where it would have run, before the ends of a `with` around it give away what it needs; else behind the handler.
 """
 
 from __future__ import annotations
@@ -25,11 +26,25 @@ _RELEASES = {"release", "_releaseLock"}
 _MOST_ERRORS = 20
 
 
+def begin(raised: JobInterrupted, *given: object) -> None:
+    """Call what does not begin because of this one. The `__init__` of what interrupts runs.
+
+    Where C code has raised, Python makes the instance at once, in the frame that is cut.
+    """
+    JobInterrupted.__init__(raised, *given)
+    with suppress(BaseException):
+        frame = sys._getframe(1)
+        call = _not_begun(frame, frame.f_lasti)
+        if call is not None:
+            vars(raised)["_duly_calls"] = iter(())
+            call()
+
+
 def make_up_for(raised: BaseException) -> None:
     """Call what did not begin because of it, in the thread in which it was raised. What that raises is dropped."""
     for error in islice(_chain(raised), _MOST_ERRORS):
         if issubclass(type(error), JobInterrupted) and error.__traceback__ is not None:
-            call = _not_begun(error.__traceback__)
+            call = _not_begun(*_innermost(error.__traceback__))
             if call is not None:
                 once = vars(error).setdefault("_duly_calls", iter((call,)))
                 with suppress(BaseException):
@@ -47,12 +62,16 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = vars(BaseException)["__context__"].__get__(error)
 
 
-def _not_begun(traceback: TracebackType) -> Callable[[], Any] | None:
+def _innermost(traceback: TracebackType) -> tuple[FrameType, int]:
     while traceback.tb_next is not None:
         traceback = traceback.tb_next
-    frame, code = traceback.tb_frame, traceback.tb_frame.f_code
+    return traceback.tb_frame, traceback.tb_lasti
+
+
+def _not_begun(frame: FrameType, instruction: int) -> Callable[[], Any] | None:
+    code = frame.f_code
     is_release = code.co_name in _RELEASES and Places().is_of_library(code.co_filename)
-    if not (is_release or code.co_name in _EXITS) or not _is_at_its_start(frame, traceback.tb_lasti):
+    if not (is_release or code.co_name in _EXITS) or not _is_at_its_start(frame, instruction):
         return None
     function = _function_of(frame)
     if function is None:

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from duly import _cut_short
 from duly._failures import brief
 from duly._places import Places
 from duly._runs import log_safely
@@ -145,7 +146,11 @@ class _Raised:
     def __init__(self, run: int) -> None:
         self.run = run
         # A class of its own: each exception that is on its way or there has a reference to it.
-        names = {"__module__": JobInterrupted.__module__, "__doc__": JobInterrupted.__doc__}
+        names = {
+            "__module__": JobInterrupted.__module__,
+            "__doc__": JobInterrupted.__doc__,
+            "__init__": _cut_short.begin,
+        }
         self.kind: type[JobInterrupted] = type(JobInterrupted.__name__, (JobInterrupted,), names)
         self._references = sys.getrefcount(self.kind)
         self._since = 0.0
