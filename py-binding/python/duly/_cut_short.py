@@ -32,6 +32,7 @@ def begin(raised: JobInterrupted, *given: object) -> None:
     Where C code has raised, Python makes the instance at once, in the frame that is cut.
     """
     JobInterrupted.__init__(raised, *given)
+    type(raised)._duly_is_there = True  # type: ignore[attr-defined]
     with suppress(BaseException):
         frame = sys._getframe(1)
         call = _not_begun(frame, frame.f_lasti)

@@ -75,6 +75,10 @@ class EventLoop:
         """Tell whether nothing runs here any more: its caller has closed it."""
         return self._loop.is_closed()
 
+    def has(self, number: int) -> bool:
+        """Tell whether this executor is here. From any thread."""
+        return number in self._here
+
     def wake(self) -> None:
         """Begin what was handed over, once or more often. From any thread."""
         if self._loop.is_closed():

@@ -19,7 +19,7 @@ from duly._switches import frequent
 from duly.outcomes import JobInterrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from duly._core import Executor
     from duly._event_loop import EventLoop
@@ -103,6 +103,17 @@ class Interruptions:
             self._look_at_those_put_off()
             self._look_often()
 
+    def unended(self) -> Iterator[tuple[Executor, bool]]:
+        """Give the executors whose run was interrupted and has not ended, and whether it cleans up."""
+        for executor in self._executors.values():
+            if executor.job is None or executor.interrupted is None:
+                continue
+            raised = self._raised.get(executor.number)
+            if raised is None:
+                yield executor, self._loop is not None and self._loop.has(executor.number)
+            else:
+                yield executor, executor.handles(raised.run, JobInterrupted) or raised.is_there(time.monotonic())
+
     def _look_at_those_put_off(self) -> None:
         for number, (run, _) in list(self._put_off.items()):
             self.interrupt(self._executors[number], run)
@@ -160,6 +171,10 @@ class _Raised:
         """Note that it was raised just now."""
         self._since = time.monotonic()
         self.look_at = self._since + _AGAIN_S
+
+    def is_there(self, now: float) -> bool:
+        """Tell whether it has come, and may be what somebody cleans up for: what is only on its way is held, too."""
+        return vars(self.kind).get("_duly_is_there", False) and self.is_held(now)
 
     def is_held(self, now: float) -> bool:
         """Tell whether it may have led to code that is not on the thread just now, such as a coroutine that waits.

@@ -17,7 +17,7 @@ from duly._interruptions import LOOK_S, Interruptions
 from duly._runs import about, context_of, log_safely, until_it_returns
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from duly._core import Executor, Job, WorkerEngine, WorkerEvent, WorkerReport
     from duly._event_loop import EventLoop
@@ -25,18 +25,44 @@ if TYPE_CHECKING:
 
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
-_SAID_AFTER_S = Supervision.patience()
-"""After so long it is logged that a handler that was interrupted goes on, if that does not end the worker."""
+PATIENCE_S = Supervision.patience()
+"""After so long it is logged that a handler that was interrupted goes on, if that does not end the worker. At its end a
+worker waits so long for what cleans up."""
+LAST_STEPS_S = 0.4
+"""How long handlers that were interrupted may take to begin to end, before `run` returns without them."""
+
+
+_LOOK_S = 0.02
+"""How often it is looked whether handlers have cleaned up."""
 
 
 class Ending:
-    """How a worker ended, for the exit status of a command."""
+    """How a worker ends: what asks it to, and the exit status of a command."""
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, stops: Callable[[], int] = int) -> None:
+        """Take what counts the calls of `stop`; the signals come from here on."""
         self.signals: list[int] = []
+        self.on_signal: Callable[[], None] | None = None
+        """Called at each of them, on the main thread: it may raise."""
         self.stuck = False
         self.status = 0
+        self._stops = stops
+
+    def asked(self) -> int:
+        """Count how often it was asked to stop, in whichever way."""
+        return len(self.signals) + self._stops()
+
+    def wait(self, is_over: Callable[[float], bool], seconds: float, asked: int | None = None) -> bool:
+        """Wait until that is over, so long at the most, and only until the worker is asked again; say whether it is.
+
+        `is_over` waits itself, as long as it is told. `asked`: how often it was asked before; by default until now.
+        """
+        asked = self.asked() if asked is None else asked
+        until = time.monotonic() + seconds
+        while not is_over(LOOK_S):
+            if self.asked() > asked or time.monotonic() > until:
+                return False
+        return True
 
 
 class Watch:
@@ -71,6 +97,10 @@ class Watch:
         self._interrupted: dict[int, tuple[Job, float]] = {}
         self._interruptions = Interruptions(executors, loop)
         self._ended: WorkerReport | BaseException | None = None
+        self._asked: int | None = None
+        """How often the worker had been asked to stop when the end of the grace interrupted the first run."""
+        self.left = False
+        """Whether handlers go on for which it has waited in vain."""
 
     def report(self) -> WorkerReport:
         """Give what the worker did, or raise what the engine ended with."""
@@ -113,8 +143,35 @@ class Watch:
                 self._interruptions.look()
                 self._look_at_interrupted()
             self._interruptions.look_at_last()
+            self._wait_for_clean_ups()
         except BaseException as error:  # noqa: BLE001 - `report` raises it
             self._ended = error
+
+    def _wait_for_clean_ups(self) -> None:
+        """Wait for handlers that end what they have begun, before what they use is closed."""
+        now = time.monotonic()
+        soon = now + LAST_STEPS_S
+        # For those that are too late the worker has waited already.
+        late = {number for number, (_, until) in self._interrupted.items() if now > until}
+
+        def unended() -> Iterator[tuple[Executor, bool]]:
+            return (one for one in self._interruptions.unended() if one[0].number not in late)
+
+        def is_over(wait: float) -> bool:
+            until = time.monotonic() + wait
+            while any(cleans_up or time.monotonic() < soon for _, cleans_up in unended()):
+                if time.monotonic() > until:
+                    return False
+                time.sleep(_LOOK_S)
+            return True
+
+        self._ending.wait(is_over, PATIENCE_S, self._asked)
+        for executor, cleans_up in unended():
+            self.left = True
+            job = executor.job
+            if cleans_up and job is not None:
+                what = "the handler of job %s of queue %s was interrupted and still cleans up: it is left behind"
+                log_safely(logging.ERROR, what, job.id, job.queue.name, fields=about(job))
 
     def _look_for_end(self) -> None:
         try:
@@ -131,8 +188,10 @@ class Watch:
         # The run may have ended meanwhile, and the job be the next one.
         is_current = executor is not None and executor.interrupted is not None
         if executor is not None and job is not None and is_current:
-            patience = _SAID_AFTER_S if self._patience is None else self._patience
+            patience = PATIENCE_S if self._patience is None else self._patience
             self._interrupted[executor.number] = (job, time.monotonic() + patience)
+        if event.why == "stopped" and self._asked is None:
+            self._asked = self._ending.asked()
         # Before its line is logged: the handler may hold up the log.
         if executor is not None and event.run is not None:
             self._interruptions.interrupt(executor, event.run)
@@ -151,7 +210,7 @@ class Watch:
                     "the handler of job %s of queue %s, or a hook behind it, was interrupted %g s ago and still runs: "
                     "until it ends, this worker runs one job fewer at once"
                 )
-                log_safely(logging.ERROR, what, job.id, job.queue.name, _SAID_AFTER_S, fields=about(job))
+                log_safely(logging.ERROR, what, job.id, job.queue.name, PATIENCE_S, fields=about(job))
             elif now > until and not self._ending.stuck:
                 what = (
                     "the handler of job %s of queue %s, or a hook behind it, does not end: "

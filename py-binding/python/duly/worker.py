@@ -19,7 +19,7 @@ from duly._lifespan import Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._runs import Runs
 from duly._threads import Threads
-from duly._watch import Ending, Failures, Memory, Watch
+from duly._watch import LAST_STEPS_S, Ending, Failures, Memory, Watch
 from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ AnyStart = TypeVar("AnyStart", bound=StartOrStop)
 
 _LOOK_S = 0.2
 """How often the main thread runs signal handlers that it was not woken for."""
-_LAST_STEPS_S = 0.4
-"""How long handlers that were interrupted may take to end, before `run` returns without them."""
 
 
 class WorkerSettings(TypedDict, total=False):
@@ -230,7 +228,8 @@ class Worker:
         grace. Signals are handled only if this runs on the main thread. Server outages are waited out and logged once
         each; a permanent error, such as a wrong password at the start, is raised.
 
-        Handlers that do not end when they are interrupted (they are in C code) are left behind in daemon threads. A
+        For handlers that clean up when they are interrupted it waits for five seconds, or until another signal. Those
+        that do not end (they are in C code, or clean up for longer) are left behind in daemon threads. A
         program that ends after this exits with 0 after a stop, also by a signal, and with 1 if this raises. Before, it
         waits for its other threads, also those of pools (`asyncio.to_thread`), as every Python program does; `duly
         worker` waits for five seconds.
@@ -283,7 +282,7 @@ class Worker:
             if self._runs_in == os.getpid():
                 raise InvalidArgumentError("this worker runs already: make another duly.Worker to run two at once")
             self._runs_in = os.getpid()
-        self._ending = Ending()
+        self._ending = Ending(lambda: self._stops)
         try:
             with self._signals() as signals_seen:
                 if signals_seen is not None:
@@ -336,7 +335,7 @@ class Worker:
             if has_begun:
                 self._lifespan.stop(on_loop)
             if loop is not None:
-                loop.end(_LAST_STEPS_S)
+                loop.end(LAST_STEPS_S)
 
     def _work(self, engine: WorkerEngine, runs: Runs, threads: Threads, loop: EventLoop | None) -> WorkerReport:
         concurrency = int(self._settings["concurrency"])
@@ -359,9 +358,9 @@ class Worker:
         finally:
             engine.stop()
             engine.stop()
-            watch.end(_LAST_STEPS_S)
-            threads.end(_LAST_STEPS_S)
-            failures.end(_LAST_STEPS_S)
+            watch.end(LAST_STEPS_S)
+            threads.end(0.0 if watch.left else LAST_STEPS_S)
+            failures.end(LAST_STEPS_S)
         self._ending.status = engine.exit_code(self._ending.signals, self._ending.stuck)
         return watch.report()
 
