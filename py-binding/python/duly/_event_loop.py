@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import logging
 import os
 import threading
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from duly._cancelling import cancel
 from duly._failures import brief
 from duly._runs import PAUSE_S, Run, about, check_result, context_of, log_safely, pass_on, running
+from duly._watch import PATIENCE_S
 from duly.outcomes import Release
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from duly._core import Executor, Job
     from duly._runs import Runs
+    from duly._watch import Ending
     from duly.worker import Handler
 
 
@@ -63,9 +66,9 @@ class EventLoop:
         if self._thread is not None:
             self._thread.start()
 
-    def wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run it there, and wait for what it gives. From any other thread."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+    def call(self, coroutine: Coroutine[Any, Any, Any]) -> Call:
+        """Run it there. From any other thread."""
+        return Call(coroutine, self._loop)
 
     def runs(self, job: Job) -> bool:
         """Tell whether this job runs here."""
@@ -91,24 +94,27 @@ class EventLoop:
         with suppress(RuntimeError):  # it is closed
             self._loop.call_soon_threadsafe(self._safely, self._cancel, number)
 
-    def end(self, seconds: float) -> None:
-        """Wait so long for what runs to end, once the engine gives no more jobs."""
-        if self._thread is None:
-            with suppress(RuntimeError):  # it is closed
-                self._loop.call_soon_threadsafe(self._safely, self._end)
-                self._over.wait(seconds)
-            return
-        if self._thread.ident is None:
+    def end(self, seconds: float, ending: Ending) -> None:
+        """Wait so long for what runs to end, once the engine gives no more jobs; then for tasks that were left here."""
+        if self._thread is not None and self._thread.ident is None:
             self._loop.close()  # the system has given no thread
             return
-        self._loop.call_soon_threadsafe(self._safely, self._end)
-        self._thread.join(seconds)
+        with suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(self._safely, self._end)
+            if self._over.wait(seconds) and self._thread is not None:
+                ending.wait(self._has_thread_ended, PATIENCE_S)
+
+    def _has_thread_ended(self, wait: float) -> bool:
+        assert self._thread is not None
+        self._thread.join(wait)
+        return not self._thread.is_alive()
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._run_until_ended()
             self._loop.set_task_factory(None)  # of the program, which may raise
+            self._run_until_cancelled()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
@@ -136,6 +142,17 @@ class EventLoop:
             self._loop.call_soon(self._safely, self._look)  # what it was about to call may be lost
         if not self._has_ended:
             log_safely(logging.ERROR, "code of a handler stopped the worker's event loop, which goes on: %s", why)
+
+    def _run_until_cancelled(self) -> None:
+        """Cancel the tasks that handlers have left, as `asyncio.run` does, and let them end."""
+        try:
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                cancel(task)
+            if left and self._loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE_S))[1]:
+                log_safely(logging.ERROR, "tasks that handlers have left on the worker's event loop do not end")
+        except BaseException as error:  # noqa: BLE001 - `sys.exit` in a task
+            log_safely(logging.ERROR, "a task that a handler has left raised at the worker's end: %s", brief(error))
 
     def _stop(self) -> None:
         self._has_ended = True
@@ -272,6 +289,37 @@ class EventLoop:
         self._ending = True
         if not self._here:
             self._stop()
+
+
+class Call:
+    """A coroutine that runs on the loop for another thread, which waits for it."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], loop: asyncio.AbstractEventLoop) -> None:
+        """Begin it."""
+        self._loop = loop
+        self._task: asyncio.Task[Any] | None = None
+        self._future = asyncio.run_coroutine_threadsafe(self._run(coroutine), loop)
+
+    async def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        self._task = asyncio.current_task()
+        return await coroutine
+
+    def is_over(self, wait: float) -> bool:
+        """Wait so long, and say whether it has ended."""
+        return bool(concurrent.futures.wait([self._future], wait).done)
+
+    def result(self) -> Any:
+        """Give what it gave, or raise what it raised."""
+        return self._future.result()
+
+    def cancel(self) -> None:
+        """Cancel it; it is over when it has ended."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            cancel(self._task)
 
 
 class _TaskRun(Run):

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+import os
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
 from types import FunctionType, MethodType, SimpleNamespace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from duly._failures import brief, count_as_own
+from duly._interruptions import LOOK_S
 from duly._misuse import check_function, is_coroutine_function, refuse_unrun
 from duly._runs import log_safely
+from duly._watch import PATIENCE_S
 from duly.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from duly._event_loop import EventLoop
+    from duly._watch import Ending
 
 StartOrStop: TypeAlias = Callable[[], Any]
 
@@ -31,6 +42,9 @@ class Lifespan:
         """Begin with none."""
         self.starts: list[StartOrStop] = []
         self.stops: list[StartOrStop] = []
+        self._lock = threading.Lock()
+        self._used_in: int | None = None
+        """The process in which a worker has what they make."""
 
     def add(self, function: Any, what: str, to: list[StartOrStop]) -> Any:
         """Add a function without arguments, plain or `async def`, and give it.
@@ -50,28 +64,118 @@ class Lifespan:
             count_as_own(function)
         return function
 
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Let one worker have what they make.
+
+        Raises:
+            InvalidArgumentError: another one of this process, of the same app, has it.
+
+        """
+        if not self.starts and not self.stops:
+            yield
+            return
+        with self._lock:
+            if self._used_in == os.getpid():
+                raise InvalidArgumentError(
+                    "another worker of this app runs in this process, and its on_start functions would make the "
+                    "resources of both: run each in a process of its own, or give each an app of its own"
+                )
+            self._used_in = os.getpid()
+        try:
+            yield
+        finally:
+            self._used_in = None
+
     @property
     def needs_a_loop(self) -> bool:
         """True if one of them is a coroutine."""
         return any(is_coroutine_function(function) for function in (*self.starts, *self.stops))
 
-    def start(self, on_loop: Callable[[Coroutine[Any, Any, Any]], object]) -> None:
-        """Call them, in the order in which they were given; what one raises ends it."""
-        _call(self.starts, on_loop)
 
-    def stop(self, on_loop: Callable[[Coroutine[Any, Any, Any]], object]) -> None:
-        """Call them, the last that was given first, whatever one raises."""
-        for function in reversed(self.stops):
+class Around:
+    """The calls of these functions in one run of a worker: signals end them."""
+
+    def __init__(self, lifespan: Lifespan, ending: Ending, loop: EventLoop | None) -> None:
+        """Take the loop on which coroutines run."""
+        self._lifespan = lifespan
+        self._ending = ending
+        self._loop = loop
+        self._runs = False
+        """Whether a plain function runs."""
+        self._bears = 0
+        """So often the worker may have been asked to stop while the function runs that runs just now."""
+        ending.on_signal = self._hear
+
+    def start(self) -> bool:
+        """Call those of `on_start`, in the order in which they were given, and say whether no stop has ended that."""
+        for function in self._lifespan.starts:
+            if self._ending.signals:
+                return False
             try:
-                _call([function], on_loop)
+                self._call(function, self._ending.asked())
+            except KeyboardInterrupt:
+                self._runs = False  # the signal may have come in the line that says so
+                if self._ending.asked() <= self._bears:
+                    raise  # it is the function's own
+                what = "the on_start function %s was interrupted: the worker stops"
+                log_safely(logging.WARNING, what, _name(function))
+                return False
+        return True
+
+    def stop(self) -> None:
+        """Call those of `on_stop`, the last that was given first, whatever one raises."""
+        for function in reversed(self._lifespan.stops):
+            try:
+                with _noted_if_slow(function):
+                    self._call(function, max(1, self._ending.asked()))
             except BaseException as error:  # noqa: BLE001 - the others must close theirs
-                what = "the on_stop function %s raised: %s"
-                log_safely(logging.ERROR, what, getattr(function, "__qualname__", function), brief(error))
+                self._runs = False
+                what, why = "the on_stop function %s raised: %s", brief(error)
+                if isinstance(error, KeyboardInterrupt) and self._ending.asked() > self._bears:
+                    what, why = "the on_stop function %s was interrupted: %s", "the worker was asked again to stop"
+                log_safely(logging.ERROR, what, _name(function), why)
 
+    def _hear(self) -> None:
+        """End the plain function that runs, by what Ctrl-C raises in any program. In the handler of a signal."""
+        if self._runs and self._ending.asked() > self._bears:
+            raise KeyboardInterrupt
 
-def _call(functions: Sequence[StartOrStop], on_loop: Callable[[Coroutine[Any, Any, Any]], object]) -> None:
-    for function in functions:
+    def _call(self, function: StartOrStop, bears: int) -> None:
+        self._bears = bears
         if is_coroutine_function(function):
-            on_loop(function())
-        else:
-            refuse_unrun(function(), f"the function {getattr(function, '__qualname__', function)}")
+            self._wait_for(function)
+            return
+        self._runs = True
+        try:
+            refuse_unrun(function(), f"the function {_name(function)}")
+        finally:
+            self._runs = False
+
+    def _wait_for(self, function: StartOrStop) -> None:
+        assert self._loop is not None, "the worker makes one if a function needs it"
+        call = self._loop.call(function())
+        while not call.is_over(LOOK_S):
+            if self._ending.asked() > self._bears:
+                call.cancel()
+                if not self._ending.wait(call.is_over, PATIENCE_S):
+                    log_safely(logging.ERROR, "%s was cancelled and does not end: it is left behind", _name(function))
+                raise KeyboardInterrupt
+        call.result()
+
+
+@contextmanager
+def _noted_if_slow(function: StartOrStop) -> Iterator[None]:
+    what = "the on_stop function %s has not ended for %g s: the worker waits for it, or for another signal"
+    timer = threading.Timer(PATIENCE_S, log_safely, (logging.WARNING, what, _name(function), PATIENCE_S))
+    timer.daemon = True
+    with suppress(RuntimeError):  # the system gives no thread
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _name(function: StartOrStop) -> object:
+    return getattr(function, "__qualname__", function)

@@ -63,8 +63,9 @@ def say(word: bytes) -> None:
 def ready() -> None:
     """Tell the `duly.Supervisor` that has started this process that it is ready for jobs; do nothing without one.
 
-    `Worker.run` on the main thread does so by itself. Any other program calls it when it handles signals: before, it is
-    ended by SIGTERM whatever signal the supervisor gets, and no reload goes on to the next process.
+    `Worker.run` on the main thread does so by itself, behind its `on_start` functions. Any other program calls it when
+    it handles signals: before, it is ended by SIGTERM whatever signal the supervisor gets, and no reload goes on to the
+    next process.
     """
     say(READY)
 

@@ -15,16 +15,16 @@ from duly import middleware as _middleware
 from duly._core import Client, Executor, Job, NewJob, Supervision, WorkerEngine, WorkerReport
 from duly._failures import count_as_own
 from duly._handlers import of_kind
-from duly._lifespan import Lifespan, Resources, StartOrStop
+from duly._lifespan import Around, Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._runs import Runs
 from duly._threads import Threads
-from duly._watch import LAST_STEPS_S, Ending, Failures, Memory, Watch
+from duly._watch import LAST_STEPS_S, PATIENCE_S, Ending, Failures, Memory, Watch
 from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Coroutine, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import timedelta
     from types import FrameType
 
@@ -203,14 +203,15 @@ class Worker:
         """Call this function before the first job, to make what handlers need, such as a pool: `worker.resources.db`.
 
         It takes no arguments. A plain function runs in the thread of `run`, an `async def` on the event loop of the
-        handlers. What it raises, `run` raises; then the functions of `on_stop` are called, too.
+        handlers. What it raises, `run` raises; then the functions of `on_stop` are called, too. A signal raises
+        KeyboardInterrupt in a plain function, and cancels an `async def`: then `run` returns as after a stop.
         """
         return self._lifespan.add(function, "an on_start function", self._lifespan.starts)  # type: ignore[no-any-return]
 
     def on_stop(self, function: AnyStart) -> AnyStart:
         """Call this function after the last job, to close what `on_start` has made; the last one given comes first.
 
-        What it raises is logged.
+        What it raises is logged. A second signal, or one more than had come before, ends it as one of `on_start`.
         """
         return self._lifespan.add(function, "an on_stop function", self._lifespan.stops)  # type: ignore[no-any-return]
 
@@ -284,9 +285,7 @@ class Worker:
             self._runs_in = os.getpid()
         self._ending = Ending(lambda: self._stops)
         try:
-            with self._signals() as signals_seen:
-                if signals_seen is not None:
-                    _supervised.ready()
+            with self._lifespan.used(), self._signals() as signals_seen:
                 return self._serve(callers, signals_seen)
         except DulyError:
             _supervised.say(_supervised.FATAL)
@@ -310,14 +309,14 @@ class Worker:
         # Coroutines need no thread each; one waits for the next job.
         number = int(self._settings["concurrency"]) if plain else 1
         threads = Threads(number, plain, runs, loop, free)
-        on_loop = _no_loop if loop is None else loop.wait_for
+        around = Around(self._lifespan, self._ending, loop)
         has_begun = False
         try:
             # The system may give no thread.
             if loop is not None:
                 loop.start()
             has_begun = True
-            self._lifespan.start(on_loop)
+            has_started = around.start()
             engine = WorkerEngine(
                 self._client,
                 self._queues,
@@ -330,14 +329,42 @@ class Worker:
                 self._engine = engine
                 for _ in range(self._stops + self._missed(signals_seen)):
                     engine.stop()
-            return self._work(engine, runs, threads, loop)
+            on_main_thread = signals_seen is not None
+            return self._work(engine, runs, threads, loop, has_started=has_started, on_main_thread=on_main_thread)
         finally:
             if has_begun:
-                self._lifespan.stop(on_loop)
+                around.stop()
             if loop is not None:
-                loop.end(LAST_STEPS_S)
+                loop.end(LAST_STEPS_S, self._ending)
 
-    def _work(self, engine: WorkerEngine, runs: Runs, threads: Threads, loop: EventLoop | None) -> WorkerReport:
+    def _say_ready(self, watch: Watch) -> None:
+        """Tell the supervisor when the server has answered, or is away: with a wrong password none is ready."""
+
+        def say() -> None:
+            try:
+                self._client.ping()
+            except DulyError as error:
+                # If only this call is refused, the engine goes on.
+                if not error.transient and watch.is_over(PATIENCE_S):
+                    return
+            _supervised.ready()
+
+        if _supervised.join():
+            try:
+                threading.Thread(target=say, name="duly-worker-ready", daemon=True).start()
+            except RuntimeError:  # the system gives no thread
+                _supervised.ready()
+
+    def _work(
+        self,
+        engine: WorkerEngine,
+        runs: Runs,
+        threads: Threads,
+        loop: EventLoop | None,
+        *,
+        has_started: bool,
+        on_main_thread: bool,
+    ) -> WorkerReport:
         concurrency = int(self._settings["concurrency"])
         executors = {executor.number: executor for executor in (engine.executor() for _ in range(concurrency))}
         # In a thread of its own: Python runs signal handlers at once only while its main thread waits for a lock; and
@@ -350,9 +377,12 @@ class Worker:
         )
         try:
             threads.start()  # the system may give none
-            for executor in executors.values():
+            # Without what `on_start` makes no job runs, also before the engine has seen the signal that ended that.
+            for executor in executors.values() if has_started else ():
                 threads.give(executor)
             watch.start()
+            if on_main_thread and has_started:
+                self._say_ready(watch)
             while not watch.is_over(_LOOK_S):
                 pass
         finally:
@@ -362,7 +392,10 @@ class Worker:
             threads.end(0.0 if watch.left else LAST_STEPS_S)
             failures.end(LAST_STEPS_S)
         self._ending.status = engine.exit_code(self._ending.signals, self._ending.stuck)
-        return watch.report()
+        report = watch.report()
+        if on_main_thread and has_started:
+            _supervised.ready()  # its last job may have ended sooner
+        return report
 
     def _missed(self, signals_seen: int | None) -> int:
         """Count the signals that came while only one side listened, on a thread that was not asked to wait."""
@@ -390,6 +423,8 @@ class Worker:
             # The engine sees them by itself, but sooner so. One that comes before it has begun waits for it.
             if self._engine is not None:
                 self._engine.handle_signals()
+            if self._ending.on_signal is not None:
+                self._ending.on_signal()
 
         # Who ignores a hang-up (nohup) goes on; with a supervisor it is for that one.
         leaves_hangup = _supervised.join() or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
@@ -406,7 +441,3 @@ class Worker:
         finally:
             for number, handler in before.items():
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-
-def _no_loop(_coroutine: Coroutine[Any, Any, Any]) -> None:
-    """Never called: there is no coroutine."""
