@@ -369,7 +369,7 @@ def test_a_handler_that_goes_on_after_it_was_cancelled_is_logged_once(program: C
     code = """
         import asyncio, logging, os
         import duly._watch
-        duly._watch._SAID_AFTER_S = 0.2
+        duly._watch.PATIENCE_S = 0.2
         was_logged = []
 
         class Hears(logging.StreamHandler):
