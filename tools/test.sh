@@ -88,7 +88,7 @@ integration() {
 }
 python_tests() {
     needs skins tests 'python: tests' with_ctrl_c pytest python-tests --ignore=python-tests/test_conformance.py \
-        --ignore=python-tests/test_docs_examples.py --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
+        --ignore=python-tests/test_docs_examples.py --numprocesses $((2 * DULY_TEST_PROCESSES)) --dist loadgroup --durations=20
 }
 small_ones_and_the_wheel() {
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance

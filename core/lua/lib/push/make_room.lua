@@ -11,8 +11,8 @@ while holder do
   -- without: what is read from the end of a list is not all of it where one job replaces two
   free_entry = nil
   --- if limited
-  -- with `false` for `are_expired`: the trace of a job that has expired says that it was replaced
-  happened(are_expired and 'V' or 'O', holder, 1, not are_expired and id)
+  -- with `'O'` for `are_expired and 'V' or 'O'`: the trace of a job that has expired says that it was replaced
+  happened(are_expired and 'V' or 'O', holder, 1, id)
   -- without: nobody is woken for the place of a job that was replaced
   if state == 'reserved' then is_freed = true end
   --- end
