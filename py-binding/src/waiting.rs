@@ -11,7 +11,7 @@ use duly::blocking::{self, Interrupt};
 use duly::{Error, ErrorKind};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyType, PyWeakrefReference};
 
 use crate::error::Failure;
 
@@ -65,7 +65,8 @@ struct Raised {
 struct InThread {
     thread: c_ulong,
     number: u64,
-    exception: Py<PyType>,
+    /// Weak: references to the class tell whether what was raised is still somewhere.
+    exception: Py<PyWeakrefReference>,
 }
 
 static RAISED: Raised = Raised { count: AtomicU64::new(0), in_threads: Mutex::new(Vec::new()) };
@@ -76,9 +77,12 @@ pub(crate) fn raise_in(thread: c_ulong, exception: Option<&Bound<'_, PyType>>) -
     let is_there = set_pending(thread, exception.map_or(std::ptr::null_mut(), Bound::as_ptr));
     let before = RAISED.remove(thread);
     if is_there && let Some(exception) = exception {
-        RAISED.add(thread, exception.clone().unbind());
+        // Without memory for it, it comes behind the wait.
+        if let Ok(exception) = PyWeakrefReference::new(exception) {
+            RAISED.add(thread, exception.unbind());
+        }
     }
-    drop(before); // it may be the last reference, and must not be let go under the lock
+    drop(before); // not under the lock
     is_there
 }
 
@@ -98,7 +102,7 @@ pub(crate) fn this_thread() -> c_ulong {
 }
 
 impl Raised {
-    fn add(&self, thread: c_ulong, exception: Py<PyType>) {
+    fn add(&self, thread: c_ulong, exception: Py<PyWeakrefReference>) {
         let mut in_threads = self.in_threads.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.count.fetch_add(1, Ordering::AcqRel) + 1;
         in_threads.push(InThread { thread, number, exception });
@@ -120,8 +124,9 @@ impl Raised {
         wait.raised = [before, count];
         let raised = Python::try_attach(|py| {
             let one = self.remove(this_thread()).filter(|one| one.number > before)?;
+            let exception = one.exception.bind(py).upgrade_as::<PyType>().ok().flatten()?;
             set_pending(one.thread, std::ptr::null_mut());
-            Some(Failure::Python(PyErr::from_type(one.exception.into_bound(py), ())))
+            Some(Failure::Python(PyErr::from_type(exception, ())))
         });
         raised.flatten().map_or(Ok(()), Err)
     }
