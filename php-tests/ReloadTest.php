@@ -63,10 +63,12 @@ final class ReloadTest extends ServerTestCase
     public function testAProcessThatIsReplacedRunsTheReleaseToWhichTheLinkLeads(array $options): void
     {
         $current = "{$this->folder}/current";
-        // As systemd starts it, and as a shell does, where only the name of the folder has the link.
+        symlink('current/vendor/bin/duly-worker', "{$this->folder}/duly-worker");
+        // As systemd starts it, as a shell does, where only the name of the folder has the link, and by a link to it.
         $ways = [
             1 => [false, ["{$current}/vendor/bin/duly-worker", 'bootstrap.php']],
             2 => [true, ['./vendor/bin/duly-worker', './bootstrap.php']],
+            3 => [false, ["{$this->folder}/duly-worker", 'bootstrap.php']],
         ];
         foreach ($ways as $old => [$isShell, $command]) {
             $new = $old + 1;
@@ -84,6 +86,15 @@ final class ReloadTest extends ServerTestCase
             $program->signal(SIGTERM);
             self::assertSame(0, $program->end(), $program->said());
         }
+    }
+
+    public function testWhereNobodyNamesTheFolderItRunsTheReleaseInIt(): void
+    {
+        $options = ['-ddisable_functions=chdir,readlink'];
+        $program = $this->start("{$this->folder}/current", [...$options, 'vendor/bin/duly-worker', 'bootstrap.php']);
+        $this->untilItRuns(self::says(1) . '1;', $program);
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
     }
 
     public function testAReleaseWithAnotherVersionOfDulyIsRefused(): void

@@ -94,7 +94,8 @@ final class Cli
         $grace = $settings['grace'] ?? 0.0;
         $folder = Links::folder();
         $work = function () use ($file, $settings, $folder): int {
-            @chdir($folder); // the one in which this program was started may be that of an old release
+            // The one in which this program was started may be that of an old release.
+            function_exists('chdir') && @chdir($folder);
             return $this->work($file, $settings);
         };
         return (new Supervisor($work, $processes, $grace, $this->say(...)))->run();

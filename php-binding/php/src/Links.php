@@ -13,12 +13,13 @@ namespace Duly;
  */
 final class Links
 {
+    /** The most links that are followed, as in Linux. */
+    private const MOST_LINKS = 40;
+
     /** The current folder, as the shell or the path of the program names it. */
     public static function folder(): string
     {
-        $real = (string) getcwd();
-        $named = (string) getenv('PWD');
-        return str_starts_with($named, '/') && realpath($named) === $real ? $named : self::kept($real);
+        return self::namedFolder() ?? self::kept((string) getcwd());
     }
 
     /** A path that does not depend on the current folder. */
@@ -33,20 +34,42 @@ final class Links
         $real = realpath($path);
         $script = $_SERVER['argv'][0] ?? '';
         // A relative one has links only in what the shell calls the current folder.
-        $isNamed = str_starts_with($script, '/') || realpath((string) getenv('PWD')) === getcwd();
-        if ($real === false || !$isNamed) {
+        if ($real === false || !str_starts_with($script, '/') && self::namedFolder() === null) {
             return $real === false ? $path : $real;
         }
         $given = self::absolute($script);
         $target = (string) realpath($given);
+        for ($links = 0; $links < self::MOST_LINKS; $links++) {
+            $kept = self::by($given, $target, $real);
+            if ($kept !== null || !is_link($given) || !function_exists('readlink')) {
+                return $kept ?? $real;
+            }
+            // The program may be a link itself, such as one in /usr/local/bin.
+            $to = (string) readlink($given);
+            $given = str_starts_with($to, '/') ? $to : dirname($given) . "/{$to}";
+        }
+        return $real;
+    }
+
+    /** The current folder, as the shell names it; null if there is no shell, or it has named another one. */
+    private static function namedFolder(): ?string
+    {
+        $named = (string) getenv('PWD');
+        return str_starts_with($named, '/') && realpath($named) === getcwd() ? $named : null;
+    }
+
+    /** The same file as `$real`, where `$given` leads to `$target`; null if that says nothing of it. */
+    private static function by(string $given, string $target, string $real): ?string
+    {
         // What is left, without the end that both have, are two names of one folder.
         while ($given !== $target && basename($given) !== '' && basename($given) === basename($target)) {
             [$given, $target] = [dirname($given), dirname($target)];
         }
-        if (!str_starts_with("{$real}/", rtrim($target, '/') . '/')) {
-            return $real;
+        $target = rtrim($target, '/');
+        if (!str_starts_with("{$real}/", "{$target}/")) {
+            return null;
         }
-        $kept = rtrim($given, '/') . substr($real, strlen(rtrim($target, '/')));
-        return realpath($kept) === $real ? $kept : $real;
+        $kept = rtrim($given, '/') . substr($real, strlen($target));
+        return realpath($kept) === $real ? $kept : null;
     }
 }
