@@ -42,6 +42,20 @@ final class ReloadTest extends ThinkTestCase
         }
     }
 
+    /** As a panel has it, and as cron starts it. */
+    public function testItRunsWithoutPutenvAndWhereNobodyNamesTheFolder(): void
+    {
+        foreach ([1 => 'putenv,readlink,chdir', 2 => 'putenv,pcntl_exec'] as $order => $disabled) {
+            $off = "-ddisable_functions={$disabled}";
+            $command = ['/usr/bin/env', '-u', 'PWD', PHP_BINARY, $off, 'think', 'duly:work'];
+            $work = new Running($command, $this->app->folder());
+            $this->queue->push(['order' => $order], name: 'order.named');
+            $this->app->hear("handled {$order} ");
+            $work->signal(SIGTERM);
+            self::assertSame(0, $work->end(), $work->said());
+        }
+    }
+
     /** Pushes jobs until the handler there has run one that was not there before. */
     private function untilItRunsIn(string $folder): void
     {

@@ -43,13 +43,15 @@ class Work extends Command
             $output->error('the PHP extension duly is not loaded: php think duly:install says how to get it');
             return Cli::WRONG_USE;
         }
-        putenv(Processes::VARIABLE . '=' . json_encode($this->whatProcessesNeed($input), JSON_THROW_ON_ERROR));
+        $needed = json_encode($this->whatProcessesNeed($input), JSON_THROW_ON_ERROR);
         $arguments = [Links::kept(dirname(__DIR__) . '/bootstrap.php'), ...$this->arguments($input)];
         $program = Links::kept(dirname(__DIR__, 4) . '/bin/duly-worker');
         if (function_exists('pcntl_exec') && is_file($program)) {
             // The processes are forked: what this one has loaded of the application would be old after a reload.
-            pcntl_exec(PHP_BINARY, [...self::optionsOfPhp(), $program, ...$arguments]);
+            $environment = [Processes::VARIABLE => $needed] + getenv();
+            pcntl_exec(PHP_BINARY, [...self::optionsOfPhp(), $program, ...$arguments], $environment);
         }
+        $_ENV[Processes::VARIABLE] = $needed; // a panel may have disabled putenv
         return (new Cli())->main($arguments);
     }
 
