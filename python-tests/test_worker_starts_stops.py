@@ -283,3 +283,43 @@ def test_two_workers_of_an_app_do_not_share_what_on_start_has_made(server: Serve
             app.worker().run()
     with running(app.worker()):
         until(lambda: len(has_begun) == 2, "it does not start")
+
+
+def test_a_handler_that_holds_up_the_loop_does_not_hold_up_the_end(program: StartProgram) -> None:
+    code = """
+    import socket
+    import duly._lifespan, duly._watch
+    duly._lifespan.PATIENCE_S = duly._watch.PATIENCE_S = 0.1
+    worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], grace=0)
+    ours, theirs = socket.socketpair()
+
+    @worker.on(None)
+    async def hangs(job):
+        print("there", flush=True)
+        ours.recv(1)
+
+    @worker.on_stop
+    async def disconnect():
+        print("never", flush=True)
+
+    worker.on_stop(lambda: print("closed", flush=True))
+    jobs.push(1)
+    worker.run()
+    print("returned", flush=True)
+    os._exit(0)
+    """
+    stopped = program(WORKER + code)
+    assert stopped.line() == "there"
+    stopped.process.send_signal(signal.SIGTERM)
+    lines = stopped.ends_well(20).splitlines()
+    assert "disconnect cannot begin, because a handler holds up the worker's event loop: it is left out" in lines
+    assert [line for line in lines if line in ("never", "closed", "returned")] == ["closed", "returned"]
+
+
+def test_what_passes_in_an_on_start_function_ends_its_process_alone(script: Path) -> None:
+    begins = 'print("start begins", flush=True)'
+    script.write_text(script.read_text().replace(begins, 'raise duly.errors.LockedError("another one migrates")'))
+    process, says = supervised(script)
+    with process, open(says, "rb", buffering=0) as line:  # noqa: PTH123
+        assert line.read(100) == b"", "it says nothing of the others"
+        assert process.wait(60) == 1

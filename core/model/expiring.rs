@@ -227,6 +227,16 @@ fn what_nobody_will_run_keeps_nothing_out() {
 }
 
 #[test]
+fn a_history_tells_an_expired_job_from_one_that_was_replaced() {
+    let mut stage = Stage::waiting(EXPIRED);
+    stage.command("HSET", Key::Meta, &["history", "1000;60000"]);
+    stage.keep("b");
+    let Value::Array(events) = stage.command("LRANGE", Key::History, &["0", "-1"]) else { panic!("no list") };
+    let Value::BulkString(first) = &events[0] else { panic!("no text") };
+    assert!(String::from_utf8_lossy(first).contains("\tV\t"), "{first:?}");
+}
+
+#[test]
 fn each_expired_job_whose_place_is_taken_is_counted() {
     let mut stage = Stage::waiting(EXPIRED);
     stage.command("HSET", Key::Jobs, &["c", EXPIRED]);

@@ -132,11 +132,20 @@ impl Raised {
     }
 }
 
-/// Asked of Python, which counts the thread that forked as the main one of the child.
+/// The process whose main thread is known, and that thread.
+static MAIN_THREAD: (AtomicU32, AtomicU64) = (AtomicU32::new(0), AtomicU64::new(0));
+
+/// Asked of Python once in each process: it counts the thread that forked as the main one of the child. More often would be Python code in the
+/// middle of a wait, in which what is raised from outside would come.
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {
-    let threading = py.import("threading")?;
-    let main = threading.call_method0("main_thread")?;
-    threading.call_method0("current_thread").map(|current| current.is(&main))
+    let (of_process, main) = &MAIN_THREAD;
+    if of_process.load(Ordering::Acquire) != std::process::id() {
+        let thread = py.import("threading")?.call_method0("main_thread")?.getattr("ident")?;
+        main.store(thread.extract()?, Ordering::Relaxed);
+        of_process.store(std::process::id(), Ordering::Release);
+    }
+    #[allow(clippy::useless_conversion)] // not where the system's numbers are smaller
+    Ok(main.load(Ordering::Relaxed) == u64::from(this_thread()))
 }
 
 /// Runs a call of the engine without the GIL. A panic becomes an `InternalError`.

@@ -304,6 +304,11 @@ class Call:
         self._task = asyncio.current_task()
         return await coroutine
 
+    @property
+    def has_begun(self) -> bool:
+        """Tell whether the loop has come to it."""
+        return self._task is not None
+
     def is_over(self, wait: float) -> bool:
         """Wait so long, and say whether it has ended."""
         return bool(concurrent.futures.wait([self._future], wait).done)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import os
 import threading
+import time
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from types import FunctionType, MethodType, SimpleNamespace
@@ -15,8 +17,9 @@ from duly._failures import brief, count_as_own
 from duly._interruptions import LOOK_S
 from duly._misuse import check_function, is_coroutine_function, refuse_unrun
 from duly._runs import log_safely
+from duly._supervised import raised_by_program
 from duly._watch import PATIENCE_S
-from duly.errors import InvalidArgumentError
+from duly.errors import DulyError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,6 +117,10 @@ class Around:
                 return False
             try:
                 self._call(function, self._ending.asked())
+            except DulyError as error:
+                # Such as a lock that another process holds while it migrates the database.
+                raised_by_program(error)
+                raise
             except KeyboardInterrupt:
                 self._runs = False  # the signal may have come in the line that says so
                 if self._ending.asked() <= self._bears:
@@ -128,7 +135,7 @@ class Around:
         for function in reversed(self._lifespan.stops):
             try:
                 with _noted_if_slow(function):
-                    self._call(function, max(1, self._ending.asked()))
+                    self._call(function, max(1, self._ending.asked()), begins_within=PATIENCE_S)
             except BaseException as error:  # noqa: BLE001 - the others must close theirs
                 self._runs = False
                 what, why = "the on_stop function %s raised: %s", brief(error)
@@ -141,10 +148,10 @@ class Around:
         if self._runs and self._ending.asked() > self._bears:
             raise KeyboardInterrupt
 
-    def _call(self, function: StartOrStop, bears: int) -> None:
+    def _call(self, function: StartOrStop, bears: int, begins_within: float = math.inf) -> None:
         self._bears = bears
         if is_coroutine_function(function):
-            self._wait_for(function)
+            self._wait_for(function, begins_within)
             return
         self._runs = True
         try:
@@ -152,10 +159,15 @@ class Around:
         finally:
             self._runs = False
 
-    def _wait_for(self, function: StartOrStop) -> None:
+    def _wait_for(self, function: StartOrStop, begins_within: float) -> None:
         assert self._loop is not None, "the worker makes one if a function needs it"
         call = self._loop.call(function())
+        until = time.monotonic() + begins_within
         while not call.is_over(LOOK_S):
+            if not call.has_begun and time.monotonic() > until:
+                what = "%s cannot begin, because a handler holds up the worker's event loop: it is left out"
+                log_safely(logging.ERROR, what, _name(function))
+                return
             if self._ending.asked() > self._bears:
                 call.cancel()
                 if not self._ending.wait(call.is_over, PATIENCE_S):

@@ -60,6 +60,16 @@ def say(word: bytes) -> None:
             os.write(_line.descriptor, word + b"\n")
 
 
+def is_fatal(error: Exception) -> bool:
+    """Tell whether every other process would meet it: not if a function of `on_start` has raised it."""
+    return not vars(error).get("_duly_raised_by_program", False)
+
+
+def raised_by_program(error: Exception) -> None:
+    """Note that a function of `on_start` has raised it."""
+    vars(error)["_duly_raised_by_program"] = True
+
+
 def ready() -> None:
     """Tell the `duly.Supervisor` that has started this process that it is ready for jobs; do nothing without one.
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from duly._core import Supervision, WorkerEngine, _console
 from duly._runs import log_safely
-from duly._supervised import FATAL, REFUSED, join, say
+from duly._supervised import FATAL, REFUSED, is_fatal, join, say
 from duly.app import App
 from duly.errors import DulyError, InvalidArgumentError
 from duly.supervisor import FAILED, STOPS, USAGE, Supervisor
@@ -123,7 +123,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         status: int = given.run(given)
     except (DulyError, UsageError) as error:
-        if getattr(given, "supervised", False):
+        if getattr(given, "supervised", False) and is_fatal(error):
             say(REFUSED if isinstance(error, AppError) else FATAL)
         print(f"duly: {error}", file=sys.stderr)  # noqa: T201 - a command speaks
         return USAGE if isinstance(error, UsageError | InvalidArgumentError) else FAILED

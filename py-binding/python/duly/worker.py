@@ -287,8 +287,9 @@ class Worker:
         try:
             with self._lifespan.used(), self._signals() as signals_seen:
                 return self._serve(callers, signals_seen)
-        except DulyError:
-            _supervised.say(_supervised.FATAL)
+        except DulyError as error:
+            if _supervised.is_fatal(error):
+                _supervised.say(_supervised.FATAL)
             raise
         finally:
             with self._lock:
