@@ -16,6 +16,11 @@ CUT = {
     "generators around it": ("with end('outer'), end('inner'): near.recv(1)", "inner outer finally"),
     "an end that raises": ("with End('outer'), Fails('inner'): near.recv(1)", "inner outer finally"),
     "C code that no call has begun": ("with End('outer'), End('inner'): wait[1]", "inner outer finally"),
+    "an iterator in C that comes to its end": (
+        "with End('outer'), Told('inner'):"
+        "\n                    for _ in iter(functools.partial(os.read, end_of, 1), b''): pass",
+        "outer finally inner JobInterrupted" if sys.version_info[:2] == (3, 11) else "inner None outer finally",
+    ),
     "what is taken again in the `finally`": (
         "with taken: near.recv(1)",
         "finally True",
@@ -34,7 +39,7 @@ CUT = {
 def test_what_was_cut_at_its_start_ends_before_what_is_around_it(program: StartProgram, what: str) -> None:
     use, notes = CUT[what]
     code = f"""
-        import contextlib, logging, socket, threading, time
+        import contextlib, functools, logging, os, socket, threading, time
         was_logged, noted = threading.Event(), []
         note = noted.append
 
@@ -47,6 +52,7 @@ def test_what_was_cut_at_its_start_ends_before_what_is_around_it(program: StartP
         logging.getLogger("duly").propagate = False
         near, far = socket.socketpair()
         near.send(b"so that the end of the other one raises")
+        end_of, begin_of = os.pipe()
         taken = threading.Semaphore(1)
 
         class Waits:
@@ -61,6 +67,11 @@ def test_what_was_cut_at_its_start_ends_before_what_is_around_it(program: StartP
 
             def __exit__(self, *raised):
                 note(self.name)
+
+        class Told(End):
+            def __exit__(self, *raised):
+                note(self.name)
+                note(raised[0] and raised[0].__name__)
 
         class Fails(End):
             def __exit__(self, *raised):
@@ -94,6 +105,7 @@ def test_what_was_cut_at_its_start_ends_before_what_is_around_it(program: StartP
             was_logged.wait()
             time.sleep(0.5)  # the exception is on its way
             far.close()
+            os.close(begin_of)
 
         threading.Thread(target=raise_there).start()
         jobs = duly.Client(URL, prefix=PREFIX).queue("q")

@@ -323,3 +323,20 @@ def test_what_passes_in_an_on_start_function_ends_its_process_alone(script: Path
     with process, open(says, "rb", buffering=0) as line:  # noqa: PTH123
         assert line.read(100) == b"", "it says nothing of the others"
         assert process.wait(60) == 1
+
+
+def test_a_stop_that_waits_for_a_handler_that_does_not_end_does_not_hold_the_process(program: StartProgram) -> None:
+    code = """
+    import socket
+    import duly._lifespan
+    duly._lifespan.STUCK_STOP_S = 0.1
+    worker._patience = 0.1  # as `duly worker` has it
+    ours, theirs = socket.socketpair()
+    worker.on("hangs", lambda job: ours.recv(1))
+    worker.on_stop(lambda: threading.Event().wait())
+    jobs.push(1, name="hangs", timeout=0.1, max_retries=0)
+    worker.run()
+    """
+    status, out, _ = program(WORKER + code).end(60)
+    assert status == 124
+    assert "does not end beside a handler that does not: the process ends" in out

@@ -45,7 +45,7 @@ def make_up_for(raised: BaseException) -> None:
     """Call what did not begin because of it, in the thread in which it was raised. What that raises is dropped."""
     for error in islice(_chain(raised), _MOST_ERRORS):
         if issubclass(type(error), JobInterrupted) and error.__traceback__ is not None:
-            call = _not_begun(*_innermost(error.__traceback__))
+            call = _not_begun(*_innermost(error.__traceback__), error)
             if call is not None:
                 once = vars(error).setdefault("_duly_calls", iter((call,)))
                 with suppress(BaseException):
@@ -69,7 +69,9 @@ def _innermost(traceback: TracebackType) -> tuple[FrameType, int]:
     return traceback.tb_frame, traceback.tb_lasti
 
 
-def _not_begun(frame: FrameType, instruction: int) -> Callable[[], Any] | None:
+def _not_begun(
+    frame: FrameType, instruction: int, late_because: BaseException | None = None
+) -> Callable[[], Any] | None:
     code = frame.f_code
     is_release = code.co_name in _RELEASES and Places().is_of_library(code.co_filename)
     if not (is_release or code.co_name in _EXITS) or not _is_at_its_start(frame, instruction):
@@ -79,8 +81,11 @@ def _not_begun(frame: FrameType, instruction: int) -> Callable[[], Any] | None:
         return None
     given = inspect.getargvalues(frame)
     more = given.locals[given.varargs] if given.varargs else ()
-    arguments = [given.locals[name] for name in given.args]
-    return lambda: function(*arguments, *more)
+    arguments = [*(given.locals[name] for name in given.args), *more]
+    # Behind the ends around it nothing has ended well: a transaction is not to be committed there.
+    if late_because is not None and not is_release and arguments[1:] == [None] * 3:
+        arguments[1:] = [type(late_because), late_because, late_because.__traceback__]
+    return lambda: function(*arguments)
 
 
 def _is_at_its_start(frame: FrameType, instruction: int) -> bool:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 StartOrStop: TypeAlias = Callable[[], Any]
 
+STUCK_STOP_S = 10.0
+"""How long a function of `on_stop` may take where a handler does not end."""
+
 
 class Resources(SimpleNamespace):
     """What `on_start` functions have made for handlers: `worker.resources.http = ...`."""
@@ -134,7 +137,7 @@ class Around:
         """Call those of `on_stop`, the last that was given first, whatever one raises."""
         for function in reversed(self._lifespan.stops):
             try:
-                with _noted_if_slow(function):
+                with _noted_if_slow(function), self._no_longer_than_a_stuck_handler(function):
                     self._call(function, max(1, self._ending.asked()), begins_within=PATIENCE_S)
             except BaseException as error:  # noqa: BLE001 - the others must close theirs
                 self._runs = False
@@ -142,6 +145,27 @@ class Around:
                 if isinstance(error, KeyboardInterrupt) and self._ending.asked() > self._bears:
                     what, why = "the on_stop function %s was interrupted: %s", "the worker was asked again to stop"
                 log_safely(logging.ERROR, what, _name(function), why)
+
+    @contextmanager
+    def _no_longer_than_a_stuck_handler(self, function: StartOrStop) -> Iterator[None]:
+        """End the process if this waits, as the end of a pool does, for a handler for which it has to end."""
+        if not self._ending.stuck:
+            yield
+            return
+
+        def end() -> None:
+            what = "the on_stop function %s does not end beside a handler that does not: the process ends"
+            log_safely(logging.ERROR, what, _name(function))
+            os._exit(self._ending.status)
+
+        timer = threading.Timer(STUCK_STOP_S, end)
+        timer.daemon = True
+        with suppress(RuntimeError):  # the system gives no thread
+            timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _hear(self) -> None:
         """End the plain function that runs, by what Ctrl-C raises in any program. In the handler of a signal."""
