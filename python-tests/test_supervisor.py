@@ -154,12 +154,15 @@ def test_as_the_first_process_of_a_container_it_reaps_those_whose_parent_has_end
     child = "import os, signal\nfor _ in range(5): os.system('true &')\nprint('there', flush=True)\nsignal.pause()"
     code = f"import duly, sys\nsys.exit(duly.Supervisor([sys.executable, '-c', {child!r}], 1).run())"
     with subprocess.Popen([*first, sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as container:
-        assert container.stdout is not None
-        assert container.stdout.readline() == "there\n"
-        (supervisor_id,) = children_of(container.pid)
-        until(lambda: len(children_of(supervisor_id)) == 1, "zombies stay")
-        os.kill(supervisor_id, signal.SIGTERM)
-        assert container.wait(60) == 0
+        try:
+            assert container.stdout is not None
+            assert container.stdout.readline() == "there\n"
+            (supervisor_id,) = children_of(container.pid)
+            until(lambda: len(children_of(supervisor_id)) == 1, "zombies stay")
+            os.kill(supervisor_id, signal.SIGTERM)
+            assert container.wait(60) == 0
+        finally:
+            container.kill()
 
 
 def children_of(process: int) -> list[int]:

@@ -7,6 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 
 import duly
@@ -219,7 +222,8 @@ def script(server: Server, prefix: str, tmp_path: Path) -> Path:
     return file
 
 
-def supervised(script: Path) -> tuple[subprocess.Popen[str], int]:
+@contextmanager
+def supervised(script: Path) -> Iterator[tuple[subprocess.Popen[str], FileIO]]:
     """Start it as a supervisor does; with where it speaks."""
     ours, theirs = os.pipe()
     process = subprocess.Popen(
@@ -230,17 +234,20 @@ def supervised(script: Path) -> tuple[subprocess.Popen[str], int]:
         env={**os.environ, "DULY_SUPERVISED": f"{os.getpid()}:{theirs}"},
     )
     os.close(theirs)
-    return process, ours
+    with process, FileIO(ours) as line:
+        try:
+            yield process, line
+        finally:
+            process.kill()
 
 
 def test_a_supervised_worker_is_ready_when_its_on_start_functions_have_run(script: Path) -> None:
-    process, says = supervised(script)
-    with process, open(says, "rb", buffering=0) as line:  # noqa: PTH123
+    with supervised(script) as (process, line):
         assert process.stdout is not None
         assert process.stdout.readline() == "start begins\n"
-        os.set_blocking(says, False)
+        os.set_blocking(line.fileno(), False)
         assert line.read(100) is None, "it has not made what its jobs need"
-        os.set_blocking(says, True)
+        os.set_blocking(line.fileno(), True)
         (script.parent / "go").touch()
         assert line.read(100) == b"ready\n"
         process.send_signal(signal.SIGTERM)
@@ -250,8 +257,7 @@ def test_a_supervised_worker_is_ready_when_its_on_start_functions_have_run(scrip
 def test_a_supervised_worker_with_a_wrong_password_is_never_ready(script: Path) -> None:
     script.write_text(script.read_text().replace("prefix=", "password='wrong', prefix="))
     (script.parent / "go").touch()
-    process, says = supervised(script)
-    with process, open(says, "rb", buffering=0) as line:  # noqa: PTH123
+    with supervised(script) as (process, line):
         assert line.read(100) == b"fatal\n"
         assert process.wait(60) == 1
 
@@ -289,7 +295,7 @@ def test_a_handler_that_holds_up_the_loop_does_not_hold_up_the_end(program: Star
     code = """
     import socket
     import duly._lifespan, duly._watch
-    duly._lifespan.PATIENCE_S = duly._watch.PATIENCE_S = 0.1
+    duly._lifespan.BEGINS_WITHIN_S = duly._watch.PATIENCE_S = 0.1
     worker = duly.Worker(duly.Client(URL, prefix=PREFIX), ["q"], grace=0)
     ours, theirs = socket.socketpair()
 
@@ -319,8 +325,7 @@ def test_a_handler_that_holds_up_the_loop_does_not_hold_up_the_end(program: Star
 def test_what_passes_in_an_on_start_function_ends_its_process_alone(script: Path) -> None:
     begins = 'print("start begins", flush=True)'
     script.write_text(script.read_text().replace(begins, 'raise duly.errors.LockedError("another one migrates")'))
-    process, says = supervised(script)
-    with process, open(says, "rb", buffering=0) as line:  # noqa: PTH123
+    with supervised(script) as (process, line):
         assert line.read(100) == b"", "it says nothing of the others"
         assert process.wait(60) == 1
 

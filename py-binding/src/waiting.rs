@@ -153,8 +153,10 @@ pub(crate) fn wait<T: Send>(
     py: Python<'_>,
     call: impl FnOnce(&mut Signals) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
+    // With the GIL: what is raised from here on comes in this wait.
+    let mut signals = Signals::begin();
     let run = || {
-        let result = catch_unwind(AssertUnwindSafe(|| call(&mut Signals::begin())));
+        let result = catch_unwind(AssertUnwindSafe(|| call(&mut signals)));
         park_if_exiting();
         result
     };

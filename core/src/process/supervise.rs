@@ -82,6 +82,8 @@ struct Slot {
     process: Option<Process>,
     start_at: Duration,
     young_deaths: u32,
+    /// Since the last reload a new process has run its jobs in it, and ended as it should.
+    has_proved: bool,
 }
 
 #[derive(Debug, Default)]
@@ -199,6 +201,7 @@ impl Supervised {
             began_after: process.since,
             others,
         };
+        slot.has_proved |= exit.is_well() && !process.is_old;
         self.one_ended_well |= exit.is_well();
         let then = exit::after_exit(&exit, chance);
         let was_asked = process.asked.is_some();
@@ -256,6 +259,7 @@ impl Supervised {
         self.lines.push(words::reloading());
         for slot in &mut self.slots {
             slot.wake(now);
+            slot.has_proved = false;
             if let Some(process) = &mut slot.process {
                 process.is_old = true;
             }
@@ -355,7 +359,7 @@ impl Supervised {
         let next = self.slots.iter().position(is_old).filter(|_| self.asked.is_none())?;
         let may_leave_at = |slot: &Slot| {
             let process = slot.process.as_ref().filter(|process| process.asked.is_none())?;
-            Some(process.ready_at? + if process.is_old { Duration::ZERO } else { SETTLED_AFTER })
+            Some(process.ready_at? + if process.is_old || slot.has_proved { Duration::ZERO } else { SETTLED_AFTER })
         };
         let at = self.slots.iter().map(may_leave_at).try_fold(Duration::ZERO, |at, one| Some(at.max(one?)))?;
         Some((next, at))

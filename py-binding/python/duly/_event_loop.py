@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from duly._cancelling import cancel
 from duly._failures import brief
 from duly._runs import PAUSE_S, Run, about, check_result, context_of, log_safely, pass_on, running
-from duly._watch import PATIENCE_S
+from duly._watch import LAST_STEPS_S, PATIENCE_S
 from duly.outcomes import Release
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class EventLoop:
         self._ending = False
         self._has_ended = False
         self._over = threading.Event()
+        self._are_left_tasks_over = threading.Event()
         self._loop = asyncio.new_event_loop() if callers is None else callers
         self.is_callers = callers is not None
         self._thread: threading.Thread | None = None
@@ -102,12 +103,7 @@ class EventLoop:
         with suppress(RuntimeError):  # it is closed
             self._loop.call_soon_threadsafe(self._safely, self._end)
             if self._over.wait(seconds) and self._thread is not None:
-                ending.wait(self._has_thread_ended, PATIENCE_S)
-
-    def _has_thread_ended(self, wait: float) -> bool:
-        assert self._thread is not None
-        self._thread.join(wait)
-        return not self._thread.is_alive()
+                ending.wait(self._are_left_tasks_over.wait, PATIENCE_S + LAST_STEPS_S)
 
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -115,6 +111,7 @@ class EventLoop:
             self._run_until_ended()
             self._loop.set_task_factory(None)  # of the program, which may raise
             self._run_until_cancelled()
+            self._are_left_tasks_over.set()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
@@ -319,6 +316,8 @@ class Call:
 
     def cancel(self) -> None:
         """Cancel it; it is over when it has ended."""
+        if not self.has_begun:
+            self._future.cancel()
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._cancel)
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 StartOrStop: TypeAlias = Callable[[], Any]
 
+BEGINS_WITHIN_S = PATIENCE_S
+"""How long functions of `on_stop` wait for a loop that a handler holds up."""
 STUCK_STOP_S = 10.0
 """How long a function of `on_stop` may take where a handler does not end."""
 
@@ -111,15 +113,17 @@ class Around:
         """Whether a plain function runs."""
         self._bears = 0
         """So often the worker may have been asked to stop while the function runs that runs just now."""
+        self._begins_within = BEGINS_WITHIN_S
         ending.on_signal = self._hear
 
     def start(self) -> bool:
         """Call those of `on_start`, in the order in which they were given, and say whether no stop has ended that."""
+        asked = self._ending.asked()
         for function in self._lifespan.starts:
-            if self._ending.signals:
+            if self._ending.signals or self._ending.asked() > asked:
                 return False
             try:
-                self._call(function, self._ending.asked())
+                self._call(function, asked)
             except DulyError as error:
                 # Such as a lock that another process holds while it migrates the database.
                 raised_by_program(error)
@@ -138,7 +142,7 @@ class Around:
         for function in reversed(self._lifespan.stops):
             try:
                 with _noted_if_slow(function), self._no_longer_than_a_stuck_handler(function):
-                    self._call(function, max(1, self._ending.asked()), begins_within=PATIENCE_S)
+                    self._call(function, max(1, self._ending.asked()), begins_within=self._begins_within)
             except BaseException as error:  # noqa: BLE001 - the others must close theirs
                 self._runs = False
                 what, why = "the on_stop function %s raised: %s", brief(error)
@@ -191,6 +195,8 @@ class Around:
             if not call.has_begun and time.monotonic() > until:
                 what = "%s cannot begin, because a handler holds up the worker's event loop: it is left out"
                 log_safely(logging.ERROR, what, _name(function))
+                call.cancel()
+                self._begins_within = 0.0  # nor can the others
                 return
             if self._ending.asked() > self._bears:
                 call.cancel()

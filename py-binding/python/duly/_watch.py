@@ -30,9 +30,7 @@ PATIENCE_S = Supervision.patience()
 worker waits so long for what cleans up."""
 LAST_STEPS_S = 0.4
 """How long handlers that were interrupted may take to begin to end, before `run` returns without them."""
-
-
-_LOOK_S = 0.02
+_BETWEEN_LOOKS_S = 0.02
 """How often it is looked whether handlers have cleaned up."""
 
 
@@ -42,6 +40,8 @@ class Ending:
     def __init__(self, stops: Callable[[], int] = int) -> None:
         """Take what counts the calls of `stop`; the signals come from here on."""
         self.signals: list[int] = []
+        self.came: Callable[[], int] = int
+        """Counts them sooner than Python handles them."""
         self.on_signal: Callable[[], None] | None = None
         """Called at each of them, on the main thread: it may raise."""
         self.stuck = False
@@ -50,7 +50,7 @@ class Ending:
 
     def asked(self) -> int:
         """Count how often it was asked to stop, in whichever way."""
-        return len(self.signals) + self._stops()
+        return max(len(self.signals), self.came()) + self._stops()
 
     def wait(self, is_over: Callable[[float], bool], seconds: float, asked: int | None = None) -> bool:
         """Wait until that is over, so long at the most, and only until the worker is asked again; say whether it is.
@@ -162,7 +162,7 @@ class Watch:
             while any(cleans_up or time.monotonic() < soon for _, cleans_up in unended()):
                 if time.monotonic() > until:
                     return False
-                time.sleep(_LOOK_S)
+                time.sleep(_BETWEEN_LOOKS_S)
             return True
 
         self._ending.wait(is_over, PATIENCE_S, self._asked)
@@ -170,7 +170,7 @@ class Watch:
             self.left = True
             job = executor.job
             if cleans_up and job is not None:
-                what = "the handler of job %s of queue %s was interrupted and still cleans up: it is left behind"
+                what = "the handler of job %s of queue %s was interrupted and has not ended: it is left behind"
                 log_safely(logging.ERROR, what, job.id, job.queue.name, fields=about(job))
 
     def _look_for_end(self) -> None:

@@ -68,6 +68,8 @@ class Supervisor:
     fifteen seconds after the grace, or after the second signal, is killed. At SIGHUP and SIGUSR2 the processes are
     replaced one after the other. A process with a permanent error, such as a wrong password at the start, stops all.
     With `reload`, all are restarted when a Python file below the current folder changes.
+    As the first process of a container it also waits for processes whose own parent has ended, and for other children
+    of the program.
 
     A process in which `Worker.run` runs on the main thread needs to do nothing for that. Any other one calls
     `duly.supervisor.ready()` when it is ready for jobs, and ends when SIGTERM comes, or when the supervisor dies. The

@@ -283,19 +283,26 @@ class Worker:
             if self._runs_in == os.getpid():
                 raise InvalidArgumentError("this worker runs already: make another duly.Worker to run two at once")
             self._runs_in = os.getpid()
-        self._ending = Ending(lambda: self._stops)
         try:
-            with self._lifespan.used(), self._signals() as signals_seen:
-                return self._serve(callers, signals_seen)
-        except DulyError as error:
-            if _supervised.is_fatal(error):
-                _supervised.say(_supervised.FATAL)
-            raise
+            with self._lifespan.used():
+                return self._run_alone(callers)
         finally:
             with self._lock:
                 self._engine = None
                 self._stops = 0
                 self._runs_in = None
+
+    def _run_alone(self, callers: AbstractEventLoop | None) -> WorkerReport:
+        self._ending = Ending(lambda: self._stops)
+        try:
+            with self._signals() as signals_seen:
+                if signals_seen is not None:
+                    self._ending.came = lambda: WorkerEngine.listen(()) - signals_seen
+                return self._serve(callers, signals_seen)
+        except DulyError as error:
+            if _supervised.is_fatal(error):
+                _supervised.say(_supervised.FATAL)
+            raise
 
     def _serve(self, callers: AbstractEventLoop | None, signals_seen: int | None) -> WorkerReport:
         runs = Runs(self._middleware, log_errors=self._log_errors)

@@ -197,6 +197,22 @@ fn a_reload_with_broken_code_leaves_the_others_alone() {
 }
 
 #[test]
+fn processes_that_end_well_all_the_time_do_not_hold_up_a_reload() {
+    let mut all = two();
+    assert_eq!(all.signal(HUP, at(5.0)), OnSignal::Reload);
+    assert_eq!(all.signals(at(5.0)), [(0, TERM)]);
+    assert_eq!(all.ended(0, 0, at(5.0), 1.0), OnExit::Reloaded);
+    start(&mut all, 0, 5.0);
+    all.ready(0, Duration::ZERO, at(5.1));
+    assert_eq!(all.signals(at(5.2)), []);
+    assert_eq!(all.ended(0, 0, at(5.4), 1.0), OnExit::Recycled);
+    start(&mut all, 0, 5.4);
+    assert_eq!(all.signals(at(5.4)), []);
+    all.ready(0, Duration::ZERO, at(5.5));
+    assert_eq!(all.signals(at(5.5)), [(1, TERM)]);
+}
+
+#[test]
 fn a_stop_ends_a_reload() {
     let mut all = two();
     assert_eq!(all.signal(HUP, at(60.0)), OnSignal::Reload);

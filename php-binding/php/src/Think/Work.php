@@ -25,7 +25,7 @@ final class Work
 
     public static function ofEnvironment(): self
     {
-        $given = json_decode((string) (getenv(self::VARIABLE) ?: $_ENV[self::VARIABLE] ?? ''), true);
+        $given = json_decode((string) ($_ENV[self::VARIABLE] ?? getenv(self::VARIABLE)), true);
         if (!is_array($given)) {
             throw new \LogicException('this file is for php think duly:work, which says what it needs');
         }
