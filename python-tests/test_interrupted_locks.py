@@ -252,7 +252,8 @@ def test_a_thread_that_is_started_slowly_is_no_reason_to_wait_for_ever(program: 
     """
     if sys.version_info >= (3, 13):
         code = code.replace("_start_new_thread", "_start_joinable_thread")
-    assert program(code).ends_well() == "started interrupted\n"
+    # Where the start takes very long, it comes right behind it.
+    assert program(code).ends_well() in ("started interrupted\n", "interrupted\n")
 
 
 IN_C_CODE = {

@@ -73,9 +73,10 @@ steps() {
     # Before those that need the skins side by side.
     needs skins tests 'python: conformance' pytest python-tests/test_conformance.py
     needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
-    [ -n "$only" ] || check 'build: integration tests' cargo test "${shape[@]}" --no-run --test engine --test worker --test faults --test conformance
     # Tests that wait for much of their time leave processors to what stands beside them.
-    beside integration small_ones_and_the_wheel python_tests
+    beside integration small_ones_and_the_wheel
+    needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
+        --ignore=python-tests/test_docs_examples.py --numprocesses "$((3 * DULY_TEST_PROCESSES / 2))" --dist loadgroup --durations=20
     beside plain_php_and_docs think_php laravel_and_messenger
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' free_threaded
@@ -83,12 +84,8 @@ steps() {
 }
 
 integration() {
-    tests 'rust: integration' env RUST_TEST_THREADS=$((3 * RUST_TEST_THREADS / 2)) \
+    tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
         cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
-}
-python_tests() {
-    needs skins tests 'python: tests' with_ctrl_c pytest python-tests --ignore=python-tests/test_conformance.py \
-        --ignore=python-tests/test_docs_examples.py --numprocesses $((2 * DULY_TEST_PROCESSES)) --dist loadgroup --durations=20
 }
 small_ones_and_the_wheel() {
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
