@@ -19,7 +19,8 @@ use crate::error::Failure;
 /// was raised from outside. Python would raise that only behind the wait.
 pub(crate) struct Signals {
     are_ours: Option<bool>,
-    began: Instant,
+    /// Since the first look, so that a call that ends before reads no clock.
+    began: Option<Instant>,
     /// How often something had been raised from outside when it began, and when this was looked at last.
     raised: [u64; 2],
 }
@@ -27,7 +28,7 @@ pub(crate) struct Signals {
 impl Signals {
     fn begin() -> Self {
         let raised = RAISED.count.load(Ordering::Acquire);
-        Self { are_ours: None, began: Instant::now(), raised: [raised; 2] }
+        Self { are_ours: None, began: None, raised: [raised; 2] }
     }
 }
 
@@ -36,6 +37,7 @@ impl Interrupt for Signals {
 
     fn check(&mut self) -> Result<(), Failure> {
         park_if_exiting();
+        self.began.get_or_insert_with(Instant::now);
         if self.are_ours == Some(false) {
             // Another thread has nothing to run, and must not fight for the GIL ten times a second.
             return RAISED.take_in_wait(self);
@@ -118,7 +120,7 @@ impl Raised {
     fn take_in_wait(&self, wait: &mut Signals) -> Result<(), Failure> {
         let count = self.count.load(Ordering::Acquire);
         let [before, looked_at] = wait.raised;
-        if count == looked_at || wait.began.elapsed() < LONG_WAIT {
+        if count == looked_at || wait.began.is_none_or(|began| began.elapsed() < LONG_WAIT) {
             return Ok(());
         }
         wait.raised = [before, count];

@@ -31,8 +31,8 @@ final class Supervisor
         'posix_setpgid', 'posix_isatty', 'stream_socket_pair',
     ];
     /**
-     * opcache's memory is that of all processes, and the time at which it looks whether a file has changed is that of
-     * the first one. With these it looks each time, also where a link leads.
+     * All processes share opcache's memory, and it goes by the first one's clock when it decides whether to look for a
+     * changed file. With these settings it looks each time, also where a link leads.
      */
     private const OPCACHE = [
         'opcache.validate_timestamps' => '1', 'opcache.revalidate_freq' => '0', 'opcache.revalidate_path' => '1',

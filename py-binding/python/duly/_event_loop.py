@@ -13,17 +13,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from duly._cancelling import cancel
+from duly._ending import LAST_STEPS_S, PATIENCE_S
 from duly._failures import brief
 from duly._runs import PAUSE_S, Run, about, check_result, context_of, log_safely, pass_on, running
-from duly._watch import LAST_STEPS_S, PATIENCE_S
 from duly.outcomes import Release
 
 if TYPE_CHECKING:
     from contextvars import Context
 
     from duly._core import Executor, Job
+    from duly._ending import Ending
     from duly._runs import Runs
-    from duly._watch import Ending
     from duly.worker import Handler
 
 

@@ -9,23 +9,23 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from types import FunctionType, MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from duly._ending import PATIENCE_S
 from duly._failures import brief, count_as_own
 from duly._interruptions import LOOK_S
 from duly._misuse import check_function, is_coroutine_function, refuse_unrun
 from duly._runs import log_safely
 from duly._supervised import raised_by_program
-from duly._watch import PATIENCE_S
 from duly.errors import DulyError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from duly._ending import Ending
     from duly._event_loop import EventLoop
-    from duly._watch import Ending
 
 StartOrStop: TypeAlias = Callable[[], Any]
 
@@ -162,14 +162,8 @@ class Around:
             log_safely(logging.ERROR, what, _name(function))
             os._exit(self._ending.status)
 
-        timer = threading.Timer(STUCK_STOP_S, end)
-        timer.daemon = True
-        with suppress(RuntimeError):  # the system gives no thread
-            timer.start()
-        try:
+        with _after(STUCK_STOP_S, end):
             yield
-        finally:
-            timer.cancel()
 
     def _hear(self) -> None:
         """End the plain function that runs, by what Ctrl-C raises in any program. In the handler of a signal."""
@@ -206,10 +200,15 @@ class Around:
         call.result()
 
 
-@contextmanager
-def _noted_if_slow(function: StartOrStop) -> Iterator[None]:
+def _noted_if_slow(function: StartOrStop) -> AbstractContextManager[None]:
     what = "the on_stop function %s has not ended for %g s: the worker waits for it, or for another signal"
-    timer = threading.Timer(PATIENCE_S, log_safely, (logging.WARNING, what, _name(function), PATIENCE_S))
+    return _after(PATIENCE_S, log_safely, logging.WARNING, what, _name(function), PATIENCE_S)
+
+
+@contextmanager
+def _after(seconds: float, function: Callable[..., None], *given: object) -> Iterator[None]:
+    """Call it in a thread if the block takes longer."""
+    timer = threading.Timer(seconds, function, given)
     timer.daemon = True
     with suppress(RuntimeError):  # the system gives no thread
         timer.start()

@@ -11,58 +11,23 @@ import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from duly._core import Supervision
+from duly._ending import LAST_STEPS_S, PATIENCE_S
 from duly._failures import brief
 from duly._interruptions import LOOK_S, Interruptions
 from duly._runs import about, context_of, log_safely, until_it_returns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from duly._core import Executor, Job, WorkerEngine, WorkerEvent, WorkerReport
+    from duly._ending import Ending
     from duly._event_loop import EventLoop
     from duly._runs import Runs
 
 _A_WAIT_S = 3600.0
 """One wait for an event; another follows."""
-PATIENCE_S = Supervision.patience()
-"""After so long it is logged that a handler that was interrupted goes on, if that does not end the worker. At its end a
-worker waits so long for what cleans up."""
-LAST_STEPS_S = 0.4
-"""How long handlers that were interrupted may take to begin to end, before `run` returns without them."""
 _BETWEEN_LOOKS_S = 0.02
 """How often it is looked whether handlers have cleaned up."""
-
-
-class Ending:
-    """How a worker ends: what asks it to, and the exit status of a command."""
-
-    def __init__(self, stops: Callable[[], int] = int) -> None:
-        """Take what counts the calls of `stop`; the signals come from here on."""
-        self.signals: list[int] = []
-        self.came: Callable[[], int] = int
-        """Counts them sooner than Python handles them."""
-        self.on_signal: Callable[[], None] | None = None
-        """Called at each of them, on the main thread: it may raise."""
-        self.stuck = False
-        self.status = 0
-        self._stops = stops
-
-    def asked(self) -> int:
-        """Count how often it was asked to stop, in whichever way."""
-        return max(len(self.signals), self.came()) + self._stops()
-
-    def wait(self, is_over: Callable[[float], bool], seconds: float, asked: int | None = None) -> bool:
-        """Wait until that is over, so long at the most, and only until the worker is asked again; say whether it is.
-
-        `is_over` waits itself, as long as it is told. `asked`: how often it was asked before; by default until now.
-        """
-        asked = self.asked() if asked is None else asked
-        until = time.monotonic() + seconds
-        while not is_over(LOOK_S):
-            if self.asked() > asked or time.monotonic() > until:
-                return False
-        return True
 
 
 class Watch:

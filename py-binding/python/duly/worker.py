@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, o
 from duly import _supervised
 from duly import middleware as _middleware
 from duly._core import Client, Executor, Job, NewJob, Supervision, WorkerEngine, WorkerReport
+from duly._ending import LAST_STEPS_S, PATIENCE_S, Ending
 from duly._failures import count_as_own
 from duly._handlers import of_kind
 from duly._lifespan import Around, Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
 from duly._runs import Runs
 from duly._threads import Threads
-from duly._watch import LAST_STEPS_S, PATIENCE_S, Ending, Failures, Memory, Watch
+from duly._watch import Failures, Memory, Watch
 from duly.errors import DulyError, InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
