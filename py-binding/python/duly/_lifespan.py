@@ -111,8 +111,8 @@ class Around:
         self._loop = loop
         self._runs = False
         """Whether a plain function runs."""
-        self._bears = 0
-        """So often the worker may have been asked to stop while the function runs that runs just now."""
+        self._asked_before = 0
+        """How often the worker had been asked to stop: one more ends the function that runs just now."""
         self._begins_within = BEGINS_WITHIN_S
         ending.on_signal = self._hear
 
@@ -130,7 +130,7 @@ class Around:
                 raise
             except KeyboardInterrupt:
                 self._runs = False  # the signal may have come in the line that says so
-                if self._ending.asked() <= self._bears:
+                if self._ending.asked() <= self._asked_before:
                     raise  # it is the function's own
                 what = "the on_start function %s was interrupted: the worker stops"
                 log_safely(logging.WARNING, what, _name(function))
@@ -146,7 +146,7 @@ class Around:
             except BaseException as error:  # noqa: BLE001 - the others must close theirs
                 self._runs = False
                 what, why = "the on_stop function %s raised: %s", brief(error)
-                if isinstance(error, KeyboardInterrupt) and self._ending.asked() > self._bears:
+                if isinstance(error, KeyboardInterrupt) and self._ending.asked() > self._asked_before:
                     what, why = "the on_stop function %s was interrupted: %s", "the worker was asked again to stop"
                 log_safely(logging.ERROR, what, _name(function), why)
 
@@ -167,11 +167,11 @@ class Around:
 
     def _hear(self) -> None:
         """End the plain function that runs, by what Ctrl-C raises in any program. In the handler of a signal."""
-        if self._runs and self._ending.asked() > self._bears:
+        if self._runs and self._ending.asked() > self._asked_before:
             raise KeyboardInterrupt
 
-    def _call(self, function: StartOrStop, bears: int, begins_within: float = math.inf) -> None:
-        self._bears = bears
+    def _call(self, function: StartOrStop, asked_before: int, begins_within: float = math.inf) -> None:
+        self._asked_before = asked_before
         if is_coroutine_function(function):
             self._wait_for(function, begins_within)
             return
@@ -192,7 +192,7 @@ class Around:
                 call.cancel()
                 self._begins_within = 0.0  # nor can the others
                 return
-            if self._ending.asked() > self._bears:
+            if self._ending.asked() > self._asked_before:
                 call.cancel()
                 if not self._ending.wait(call.is_over, PATIENCE_S):
                     log_safely(logging.ERROR, "%s was cancelled and does not end: it is left behind", _name(function))
