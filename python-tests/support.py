@@ -90,13 +90,16 @@ class Server:
         return done.stdout.decode().rstrip()
 
 
-def until(condition: Callable[[], object], otherwise: str, seconds: float = 60.0) -> None:
-    """Wait until the condition holds; it is asked again and again: the longer it takes, the rarer."""
+def until(condition: Callable[[], object], otherwise: object, seconds: float = 60.0) -> None:
+    """Wait until the condition holds; it is asked again and again: the longer it takes, the rarer.
+
+    `otherwise`: what the error says, as it is then.
+    """
     began = time.monotonic()
     while not condition():
         waited = time.monotonic() - began
         if waited > seconds:
-            raise AssertionError(otherwise)
+            raise AssertionError(str(otherwise))
         time.sleep(min(max(waited / 8, 0.002), 0.02))
 
 

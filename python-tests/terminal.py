@@ -24,6 +24,8 @@ class Terminal:
         self.columns, self.rows = columns, rows
         self._shown = [[" "] * columns for _ in range(rows)]
         self._row = self._column = 0
+        self._change = threading.Lock()
+        """Held while what is shown changes."""
         self.said = b""
         """Everything that it has written."""
         self.is_alternate = False
@@ -45,7 +47,8 @@ class Terminal:
         with suppress(OSError):
             while data := os.read(self._ours, 1 << 16):
                 self.said += data
-                self._take(data)
+                with self._change:
+                    self._take(data)
 
     def _take(self, data: bytes) -> None:
         data = self._rest + data
@@ -82,6 +85,9 @@ class Terminal:
         elif verb in "hl" and given == "?25":
             self.is_cursor_hidden = verb == "l"
 
+    def __str__(self) -> str:
+        return str(self.lines)
+
     @property
     def lines(self) -> list[str]:
         return ["".join(line).rstrip() for line in self._shown]
@@ -100,8 +106,9 @@ class Terminal:
         os.write(self._ours, keys.encode())
 
     def resize(self, columns: int, rows: int) -> None:
-        self.columns, self.rows = columns, rows
-        self._shown = [[" "] * columns for _ in range(rows)]
+        with self._change:
+            self.columns, self.rows = columns, rows
+            self._shown = [[" "] * columns for _ in range(rows)]
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def is_restored(self) -> bool:

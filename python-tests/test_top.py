@@ -57,16 +57,16 @@ def test_all_queues_and_workers_are_shown_as_they_change(start: Start, client: d
     orders.push(2, name="wait")
     with running(worker):
         top = start("--interval", "200ms")
-        until(lambda: re.match(r"orders +0 +1 +1 +0 ", top.line("orders")), f"{top.lines}")
+        until(lambda: re.match(r"orders +0 +1 +1 +0 ", top.line("orders")), top)
         assert top.line("QUEUE").split()[1:5] == ["READY", "RESERVED", "DELAYED", "FAILED"]
         assert top.line("mail").split()[1:5] == ["1", "0", "0", "0"]
         assert "paused" in top.line("mail")
         assert "no worker" in top.line("mail")
         assert top.lines[0].startswith("2 queues: 1 ready, 1 reserved, 1 delayed, 0 failed;")
-        until(lambda: any(" shop " in line and " of 3 " in line for line in top.lines), f"{top.lines}")
+        until(lambda: any(" shop " in line and " of 3 " in line for line in top.lines), top)
         assert top.line("orders").split()[-1] == "1", "a worker serves it"
         may_end.set()
-        until(lambda: re.match(r"orders +0 +0 +1 +0 ", top.line("orders")), f"{top.lines}")
+        until(lambda: re.match(r"orders +0 +0 +1 +0 ", top.line("orders")), top)
     top.press("q")
     assert top.end() == 0
     assert top.is_restored()
@@ -81,7 +81,7 @@ def test_rates_are_what_changed_between_two_readings(start: Start, client: duly.
     def rates() -> list[str]:
         return top.line("orders").split()[7:10]
 
-    until(lambda: rates() == ["0", "0", "0"], f"{top.lines}")
+    until(lambda: rates() == ["0", "0", "0"], top)
     seen: list[str] = []
 
     def pushes() -> bool:
@@ -90,7 +90,7 @@ def test_rates_are_what_changed_between_two_readings(start: Start, client: duly.
         return seen[-1] not in ("0", "-")
 
     until(pushes, "nothing is pushed")
-    until(lambda: rates() == ["0", "0", "0"], f"{top.lines}")
+    until(lambda: rates() == ["0", "0", "0"], top)
 
 
 def test_keys_choose_and_sort(start: Start, client: duly.Client) -> None:
@@ -102,17 +102,17 @@ def test_keys_choose_and_sort(start: Start, client: duly.Client) -> None:
     def order() -> str:
         return "".join(line[0] for line in top.lines if re.match("[abc] ", line))
 
-    until(lambda: order() == "abc", f"{top.lines}")
+    until(lambda: order() == "abc", top)
     top.press("s")
     top.wait_for("READY*")
-    until(lambda: order() == "bca", f"{top.lines}")
+    until(lambda: order() == "bca", top)
     top.press("S")
-    until(lambda: order() == "abc", f"{top.lines}")
+    until(lambda: order() == "abc", top)
     for keys, name in (("j", "b"), ("\x1b[B", "c"), ("k", "b"), ("\x1b[A", "a"), ("\x1b[F", "c"), ("\x1b[H", "a")):
         top.press(f"{keys}p")
         top.wait_for(f"Pause the queue {name}? y/n")
         top.press("n")
-        until(lambda: top.shows("q quit"), f"{top.lines}")
+        until(lambda: top.shows("q quit"), top)
 
 
 def test_a_queue_is_paused_after_a_yes(start: Start, client: duly.Client) -> None:
@@ -128,7 +128,7 @@ def test_a_queue_is_paused_after_a_yes(start: Start, client: duly.Client) -> Non
     assert not orders.counts().paused
     top.press("py")
     top.wait_for("the queue orders is paused")
-    until(lambda: "paused" in top.line("orders"), f"{top.lines}")
+    until(lambda: "paused" in top.line("orders"), top)
     assert orders.counts().paused
     top.press("p")
     top.wait_for("Resume the queue orders? y/n")
@@ -186,7 +186,7 @@ def test_a_server_that_goes_away_is_shown_and_comes_back(start: Start, own_serve
     assert "(numbers of " in top.lines[1]
     assert top.line("orders")
     own_server.start()
-    until(lambda: top.lines[1].startswith("read at "), f"{top.lines}")
+    until(lambda: top.lines[1].startswith("read at "), top)
     own_server.freeze()
     top.wait_for("the server is away since ")
     # Keys go on.
@@ -194,7 +194,7 @@ def test_a_server_that_goes_away_is_shown_and_comes_back(start: Start, own_serve
     top.wait_for("Pause the queue") if top.line("orders") else top.press("n")
     own_server.thaw()
     top.press("n")
-    until(lambda: top.lines[1].startswith("read at "), f"{top.lines}")
+    until(lambda: top.lines[1].startswith("read at "), top)
     top.press("q")
     assert top.end() == 0
 
@@ -223,10 +223,16 @@ def test_it_fits_into_every_size(start: Start, client: duly.Client) -> None:
     top.wait_for("FAILED/S")
     for columns, rows in ((80, 24), (20, 5), (1, 1), (120, 12)):
         top.resize(columns, rows)
-    until(lambda: top.line("q00") and top.line("QUEUE*") and not top.shows("FAILED/S"), f"{top.lines}")
+    until(lambda: top.line("q00") and top.line("QUEUE*") and not top.shows("FAILED/S"), top)
     assert not top.line("q39")
     top.press("\x1b[F")
-    until(lambda: top.line("q39"), f"{top.lines}")
+    until(lambda: top.line("q39"), top)
+    # A key that comes together with a new size acts at once, and not with the next key.
+    for number in range(100):
+        top.resize(120, 12 + number % 2)
+        key, chosen = ("\x1b[H", "q00") if number % 2 == 0 else ("\x1b[F", "q39")
+        top.press(key)
+        top.wait_for(chosen)
 
 
 def test_many_queues_are_read_at_a_bounded_rate(start: Start, own_server: Server, prefix: str) -> None:

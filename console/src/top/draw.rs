@@ -40,8 +40,8 @@ fn sums(view: &View) -> Line<'static> {
         [ready + one.ready, reserved + one.reserved, delayed + one.delayed, failed + one.failed]
     });
     let rates = || view.rows.iter().filter_map(|row| row.rates);
-    let pushed: f64 = rates().map(|rates| rates.pushed).sum();
-    let done: f64 = rates().map(|rates| rates.done).sum();
+    // No `sum`: that of no rates is -0.
+    let [pushed, done] = rates().fold([0.0; 2], |[pushed, done], one| [pushed + one.pushed, done + one.done]);
     let slots: usize = view.workers.iter().map(|worker| worker.concurrency).sum();
     Line::from(format!(
         "{} queues: {ready} ready, {reserved} reserved, {delayed} delayed, {failed} failed; {} pushed/s, {} done/s; {} workers, {slots} jobs at once",
@@ -171,7 +171,8 @@ mod tests {
         (info.host, info.pid, info.concurrency) = ("app1".to_owned(), 4711, 8);
         view.workers.push(info);
         let lines = drawn(&mut view, 140, 10);
-        assert!(lines[0].starts_with("2 queues: 1235 ready, 0 reserved"), "{lines:#?}");
+        let sums = "2 queues: 1235 ready, 0 reserved, 0 delayed, 0 failed; 0 pushed/s, 0 done/s; 1 workers";
+        assert!(lines[0].starts_with(sums), "{lines:#?}");
         assert_eq!(lines[1], "read at 08:00:00 UTC, every 2 s");
         assert!(lines[2].starts_with("QUEUE*"), "{lines:#?}");
         assert_eq!(lines[4].split_whitespace().take(2).collect::<Vec<_>>(), ["orders", "1234"]);
