@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.." || exit
 . tools/steps.sh
 export RUSTDOCFLAGS='-D warnings'
 # Most tests wait most of the time: more of them at once than there are processors.
-export RUST_TEST_THREADS=${DULY_TEST_PROCESSES:-4} DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-4}
+export DULY_TEST_PROCESSES=${DULY_TEST_PROCESSES:-4}
+export RUST_TEST_THREADS=$((2 * DULY_TEST_PROCESSES))
 # The same random numbers in every run; tools/soak.sh takes new ones.
 export DULY_MODEL_SEED=${DULY_MODEL_SEED:-24301} PROPTEST_RNG_SEED=${PROPTEST_RNG_SEED:-24301} \
     DULY_KILL_SEED=${DULY_KILL_SEED:-24301}
@@ -84,8 +85,7 @@ steps() {
 }
 
 integration() {
-    tests 'rust: integration' env RUST_TEST_THREADS=$((2 * RUST_TEST_THREADS)) \
-        cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
+    tests 'rust: integration' cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
 }
 small_ones_and_the_wheel() {
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
