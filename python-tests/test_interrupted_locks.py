@@ -125,7 +125,8 @@ def test_who_waits_for_a_lock_of_pythons_library_frees_it_before_it_is_interrupt
         jobs.push(1, name="row", timeout=0.2, max_retries=0)
         jobs.push(1, name="last")
         worker.run()
-        assert ended == ["<string>"], ended
+        # Or where the imports look for a file, behind what this is about.
+        assert ended in (["<string>"], ["<frozen importlib._bootstrap_external>"]), ended
 
         def use():
             {use}

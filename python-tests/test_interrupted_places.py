@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import duly
@@ -244,3 +246,55 @@ def test_no_class_of_ours_is_a_thread() -> None:
     # Attributes that a later Python gives its threads would hide methods of ours of the same names.
     for file in Path(duly.__file__).parent.glob("*.py"):
         assert not re.search(r"^class \w+\((threading\.)?Thread\b", file.read_text(), re.MULTILINE), file
+
+
+@pytest.mark.parametrize("kind", ["class", "generator"])
+def test_a_handler_is_not_interrupted_where_a_with_begins_or_ends(
+    client: duly.Client, queue: duly.Queue, kind: str
+) -> None:
+    """What it has begun there would have no end, as a transaction of a connection that the next job uses."""
+    steps: list[str] = []
+
+    # It sleeps where others talk to a database.
+    def begin() -> None:
+        steps.append("begins")
+        time.sleep(0.01)
+
+    def end() -> None:
+        time.sleep(0.01)
+        steps.append("ends")
+
+    class Transaction:
+        def __enter__(self) -> None:
+            begin()
+
+        def __exit__(self, *_raised: object) -> None:
+            end()
+
+    @contextmanager
+    def transaction() -> Iterator[None]:
+        begin()
+        try:
+            yield
+        finally:
+            end()
+
+    worker = duly.Worker(client, ["q"])
+
+    @worker.on("import")
+    def rows(_job: duly.Job) -> None:
+        while True:
+            with Transaction() if kind == "class" else transaction():
+                time.sleep(0.01)
+
+    @worker.on("last")
+    def last(_job: duly.Job) -> None:
+        worker.stop()
+
+    for _ in range(10):
+        queue.push(1, name="import", timeout=0.1, max_retries=0)
+    queue.push(1, name="last")
+    worker.run()
+    assert queue.counts().failed == 10
+    assert steps[::2] == ["begins"] * (len(steps) // 2)
+    assert steps[1::2] == ["ends"] * (len(steps) // 2)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::Server;
 use crate::support::proxy::{Fault, Proxy};
 use duly::worker::{
-    Context, Engine, Failure, Interruption, Job, NextRun, Worker, WorkerBuilder, WorkerEvent, WorkerReport,
+    Context, Ended, Engine, Failure, Interruption, Job, NextRun, Worker, WorkerBuilder, WorkerEvent, WorkerReport,
     WorkerSettings,
 };
 use duly::{Client, Counts, Limits, Millis, NewJob, Queue, ReserveOptions, RetryPolicy, Schedule, Selection, State};
@@ -266,6 +266,33 @@ async fn an_outcome_that_cannot_be_sent_at_the_end_is_told_of() {
     worker.running.await.unwrap().unwrap();
     let is_told = |event: &WorkerEvent| matches!(event, WorkerEvent::OutcomeNotStored { job } if job.id == id);
     assert_eq!(notes.count(is_told), 1);
+}
+
+/// The server is away for longer than a call of it takes, as in a failover, and comes back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outcome_outlasts_an_outage_at_the_end_unless_the_stop_is_asked_for_again() {
+    let server = Server::start();
+    let queue = server.queue("orders");
+    for is_urgent in [false, true] {
+        queue.push(job("late")).await.unwrap();
+        let settings = WorkerSettings::new(vec![("orders".to_owned(), 1)]);
+        let engine = Engine::start(&server.client(), settings).unwrap();
+        let executor = engine.executor();
+        let run = executor.next().await.unwrap();
+        server.signal("-STOP");
+        executor.finish(&run, Ended::DONE).unwrap();
+        engine.stop();
+        if is_urgent {
+            engine.stop();
+        }
+        let has_ended = engine.ended_within(Duration::from_secs(4)).is_some();
+        server.signal("-CONT");
+        assert_eq!(has_ended, is_urgent);
+        engine.ended().await.unwrap();
+        if !is_urgent {
+            assert!(is_empty(&queue.counts().await.unwrap()));
+        }
+    }
 }
 
 /// Another program has written over the queue: no waiting cures that, and what has run is named.

@@ -13,6 +13,8 @@
 //! - not at a call of `acquire` without arguments, in whatever code: the `try` that frees the lock begins behind it. It comes at the next place;
 //! - not where Python drops what is raised: in a destructor, a callback of a weak reference or one of an event loop;
 //! - not where the library starts a child or makes a file, which would be lost, and only behind [`LATEST`] where it sees a child's end;
+//! - in what begins or ends a `with`, and in what that calls, only behind [`LATEST`]: a transaction that was begun in an `__enter__` which does not
+//!   return has no end;
 //! - not while a thread is started that does not run yet: before Python 3.12 the new one has the number of this one until the system has
 //!   begun it, and would get the exception in its place. Only behind [`LATEST`] no more than [`UNTIL_IT_RUNS`] is waited.
 //!
@@ -111,6 +113,9 @@ const WHOLE: [(&str, &str); 15] = [
     ("_rmtree", "tempfile.py"),
 ];
 
+/// What begins and ends a `with`.
+const OF_A_WITH: [&str; 4] = ["__enter__", "__exit__", "__aenter__", "__aexit__"];
+
 /// Of these what may take long, or be called again and again: behind [`LATEST`] it comes there as well.
 const MAY_TAKE_LONG: [&str; 4] = ["_try_wait", "_handle_exitstatus", "cleanup", "_rmtree"];
 
@@ -199,9 +204,9 @@ impl Looks {
         let is_late = self.since.elapsed() >= LATEST;
         match within(frame, places)? {
             Within::Dropped => return Ok(Found::NotNow),
-            Within::Start | Within::End if !is_late => return Ok(Found::NotNow),
+            Within::Start | Within::Once if !is_late => return Ok(Found::NotNow),
             Within::Start if py.version_info() < (3, 12) => std::thread::sleep(UNTIL_IT_RUNS),
-            Within::Start | Within::End | Within::Nothing => {}
+            Within::Start | Within::Once | Within::Nothing => {}
         }
         let is_of_library = is_of_library(frame, places)?;
         if is_of_library && (self.since.elapsed() < SOON || NEVER.contains(&&*name_of(frame)?.to_cow()?)) {
@@ -390,8 +395,8 @@ fn starts_with(file: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, kind: &Bound
 enum Within {
     /// The start of another thread, which does not run yet.
     Start,
-    /// A child's end, which is seen once, or the end of a folder.
-    End,
+    /// A child's end, which is seen once, the end of a folder, or the beginning or end of a `with`.
+    Once,
     /// What is raised there is dropped, or what is made there is lost.
     Dropped,
     Nothing,
@@ -400,12 +405,16 @@ enum Within {
 fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<Within> {
     let py = frame.py();
     let mut called: Option<Bound<'_, PyAny>> = None;
+    let mut around = Within::Nothing;
     for frame in each_from(frame) {
         let frame = frame?;
         let name = name_of(&frame)?;
         let name = name.to_cow()?;
+        if OF_A_WITH.contains(&&*name) {
+            around = Within::Once;
+        }
         if WHOLE.iter().any(|(function, _)| *function == name) && is_whole(&frame, &name, places)? {
-            return Ok(if MAY_TAKE_LONG.contains(&&*name) { Within::End } else { Within::Dropped });
+            return Ok(if MAY_TAKE_LONG.contains(&&*name) { Within::Once } else { Within::Dropped });
         }
         match &*name {
             "__del__" => return Ok(Within::Dropped),
@@ -413,7 +422,7 @@ fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<With
                 let started = frame.getattr(intern!(py, "f_locals"))?.get_item(intern!(py, "self"))?;
                 // It has said so itself.
                 let runs = !started.getattr(intern!(py, "_ident"))?.is_none();
-                return Ok(if runs { Within::Nothing } else { Within::Start });
+                return Ok(if runs { around } else { Within::Start });
             }
             // What comes in a coroutine ends its task.
             "_run" if file_of(&frame)?.eq(places.getattr(intern!(py, "events"))?)? => match &called {
@@ -424,7 +433,7 @@ fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<With
         }
         called = Some(frame);
     }
-    Ok(Within::Nothing)
+    Ok(around)
 }
 
 fn is_whole(frame: &Bound<'_, PyAny>, name: &str, places: &Bound<'_, PyDict>) -> PyResult<bool> {

@@ -12,12 +12,17 @@ use crate::worker::event::{Interruption, WorkerEvent};
 
 /// Large results get so much longer than the farewell at most, as a slow line may need it.
 const MOST_FOR_RESULTS: Duration = Duration::from_secs(10);
+/// A server that is away gets so long at least, unless the stop is asked for once more: most restarts and failovers are over by then,
+/// and what is not sent runs again. Supervisors give more.
+const AWAY: Duration = Duration::from_secs(8);
 
 /// What was to be sent when the last run had ended, or the grace.
 #[derive(Default)]
 pub(super) struct Farewell {
     since: Option<Instant>,
     bytes: usize,
+    /// Was the stop asked for once more?
+    is_urgent: bool,
 }
 
 impl Farewell {
@@ -25,7 +30,7 @@ impl Farewell {
     /// shorter: the others wait behind it.
     fn time_for(&mut self, bytes: usize, since: Instant, now: Instant) -> Duration {
         if self.since != Some(since) || now < since {
-            *self = Self { since: Some(since), bytes };
+            (self.since, self.bytes) = (Some(since), bytes);
         }
         self.bytes = self.bytes.max(bytes);
         at_the_slowest(self.bytes).min(MOST_FOR_RESULTS)
@@ -38,6 +43,7 @@ impl Desk {
         let now = Instant::now();
         let mut state = self.lock();
         let until = now + grace;
+        state.farewell.is_urgent |= state.is_asked_again(grace, until);
         match &mut state.phase {
             Phase::Over | Phase::Ended => return,
             Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
@@ -110,7 +116,7 @@ impl Desk {
     }
 
     /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
-    /// tried for the farewell; if there are none either, nobody waits for a server that does not answer.
+    /// tried for the farewell, or longer; if there are none either, nobody waits for a server that does not answer.
     pub(in crate::worker) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
         let now = Instant::now();
         let mut state = self.lock();
@@ -124,6 +130,7 @@ impl Desk {
                 let from = if is_busy { until } else { last_run.min(until) };
                 let to_send = state.lanes.payload_bytes();
                 let farewell = farewell + state.farewell.time_for(to_send, from, now);
+                let farewell = if state.farewell.is_urgent { farewell } else { farewell.max(AWAY) };
                 (nothing_to_settle && state.trouble.calls > 0) || now > from + farewell
             }
             Phase::Over | Phase::Ended => true,
@@ -178,6 +185,11 @@ impl State {
     /// Has the last run begun, and has nobody asked for a stop?
     pub(super) fn is_last_run(&self) -> bool {
         matches!(self.phase, Phase::Stopping { since, until } if until.duration_since(since) >= LONGEST_WAIT)
+    }
+
+    /// Is a stop with this grace the second one, and is it in more of a hurry?
+    fn is_asked_again(&self, grace: Duration, by: Instant) -> bool {
+        !self.is_last_run() && matches!(self.phase, Phase::Stopping { until, .. } if grace.is_zero() || by < until)
     }
 
     pub(super) fn grace_ends(&self) -> Option<Instant> {
