@@ -12,7 +12,7 @@ from pathlib import Path
 
 import duly
 import pytest
-from support import Command, Server, Start, asks, until, way_to
+from support import Command, Server, Start, asks, commands, until, way_to
 
 
 def test_counts_shows_queues(start: Start, orders: duly.Queue) -> None:
@@ -118,6 +118,19 @@ def test_of_two_queues_of_one_name_the_command_asks_which(duly_command: Command,
     assert (client.queue("mixed").counts().paused, client.partitions("mixed", 4).counts().paused) == (False, True)
     assert duly_command("pause", "mixed", "--partitions", "0")[0] == 0
     assert client.queue("mixed").counts().paused
+
+
+def test_who_may_use_one_queue_alone_says_how_many_partitions_it_has(own_server: Server) -> None:
+    own_server.cli("ACL", "SETUSER", "shop", "on", ">secret", "~duly:{orders}:*", "+@all")
+    url = own_server.url.replace("unix://", "unix://shop:secret@")
+    duly.Client(url).queue("orders").push(1)
+    with commands("--url", url) as start:
+        for verb in ("counts", "limits"):
+            err = start(verb, "orders").communicate(timeout=60)[1]
+            assert "give `--partitions`, 0 if it has none" in err
+            command = start(verb, "orders", "--partitions", "0")
+            err = command.communicate(timeout=60)[1]
+            assert (command.returncode, err) == (0, "")
 
 
 def test_another_number_of_partitions_than_the_list_has_is_refused(duly_command: Command, client: duly.Client) -> None:

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::confirm::Yes;
 use crate::show::{Shown, moment, or_dash, paused, span};
-use crate::target::{One, Target, all, given_for, open, partitions_of};
+use crate::target::{One, Target, all, chosen, open};
 use crate::{DONE, FAILED, Output};
 
 /// Show all queues that were used, and what is in them
@@ -80,18 +80,15 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
         let client = self.target.client()?;
-        let listed = all(&client).await?;
+        let listed = all(&client).await;
         let mut queues = Vec::new();
         for name in &self.queues {
-            let partitions = match self.partitions {
-                Some(given) => given_for(&client, name, given, &listed).await?,
-                None => partitions_of(name, &listed)?,
-            };
+            let partitions = chosen(&client, name, self.partitions, listed.as_deref()).await?;
             open(&client, name, partitions)?; // a wrong name is a wrong command line
             queues.push((name.clone(), partitions));
         }
         if queues.is_empty() {
-            queues = listed.into_iter().map(|queue| (queue.name, queue.partitions)).collect();
+            queues = listed?.into_iter().map(|queue| (queue.name, queue.partitions)).collect();
         }
         let (mut values, mut status) = (Vec::new(), DONE);
         for (name, partitions) in queues {

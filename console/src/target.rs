@@ -50,13 +50,8 @@ pub(crate) struct One {
 impl One {
     pub(crate) async fn open(&self, output: &Output<'_>) -> Result<Queue, Error> {
         let client = self.client(output)?;
-        let partitions = match (self.partitions, all(&client).await) {
-            (None, listed) => partitions_of(&self.queue, &listed?)?,
-            (Some(given), Ok(listed)) => given_for(&client, &self.queue, given, &listed).await?,
-            // Who may not read the list must know.
-            (Some(given), Err(error)) if error.kind() == ErrorKind::PermissionDenied => given,
-            (Some(_), Err(error)) => return Err(error),
-        };
+        let listed = all(&client).await;
+        let partitions = chosen(&client, &self.queue, self.partitions, listed.as_deref()).await?;
         open(&client, &self.queue, partitions)
     }
 
@@ -141,6 +136,30 @@ pub(crate) async fn all(client: &Client) -> Result<Vec<QueueInfo>, Error> {
             Some(next) => cursor = Some(next),
             None => return Ok(queues),
         }
+    }
+}
+
+/// The number of partitions that was given for this queue, or that the list says.
+///
+/// Errors: as of [`given_for`] and [`partitions_of`], and that of the list; who may not read the list must know the number.
+pub(crate) async fn chosen(
+    client: &Client,
+    name: &str,
+    given: Option<u16>,
+    listed: Result<&[QueueInfo], &Error>,
+) -> Result<u16, Error> {
+    match (given, listed) {
+        (None, Ok(listed)) => partitions_of(name, listed),
+        (Some(given), Ok(listed)) => given_for(client, name, given, listed).await,
+        (Some(given), Err(error)) if error.kind() == ErrorKind::PermissionDenied => Ok(given),
+        (None, Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(Error::new(
+            ErrorKind::PermissionDenied,
+            format!(
+                "the list of queues, which says how many partitions a queue has, cannot be read: give `--partitions`, 0 if it \
+                 has none. {error}"
+            ),
+        )),
+        (_, Err(error)) => Err(error.clone()),
     }
 }
 
