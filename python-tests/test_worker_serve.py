@@ -1,8 +1,11 @@
-"""`Worker.serve` in an event loop that its program ends: no job is charged for that, or fails for a false reason."""
+"""`Worker.serve` in an event loop that its program ends, or in what others cancel: no job pays, and all is closed."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import signal
+from typing import Any
 
 import duly
 import pytest
@@ -67,3 +70,64 @@ for thread in threading.enumerate():
         found = queue.find(job_id)
         assert found is not None
         assert found.attempts == 0
+
+
+@pytest.mark.parametrize("way", ["task group", "scope", "cancelled again"])
+async def test_a_cancel_scope_of_anyio_asks_once(
+    client: duly.Client, queue: duly.Queue, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    anyio = pytest.importorskip("anyio")
+    caplog.set_level(logging.INFO)
+    worker = duly.Worker(client, ["q"], grace=60)
+    said: list[str] = []
+    began = asyncio.Event()
+
+    @worker.on(None)
+    async def handle(_job: duly.Job) -> None:
+        began.set()
+        try:
+            await asyncio.sleep(3600 if way == "cancelled again" else 0.3)
+            said.append("done")
+        except asyncio.CancelledError:
+            await asyncio.sleep(0.3)
+            said.append("cleaned up")
+            raise
+
+    @worker.on_stop
+    async def disconnect() -> None:
+        await asyncio.sleep(0.3)
+        said.append("closed")
+
+    async def ask(scope: Any, serving: asyncio.Task[Any]) -> None:
+        await asyncio.wait_for(began.wait(), 60)
+        scope.cancel()
+        if way == "cancelled again":
+            await asyncio.to_thread(until, lambda: "the worker stops" in caplog.text, "the worker goes on")
+            serving.cancel()
+
+    async def serve(scope: Any) -> None:
+        serving = asyncio.current_task()
+        assert serving is not None
+        asking = asyncio.create_task(ask(scope, serving))
+        try:
+            await worker.serve()
+        finally:
+            assert asking.done()
+
+    queue.push(1)
+    if way == "scope":
+        with anyio.CancelScope() as scope:
+            await serve(scope)
+        assert scope.cancelled_caught
+    else:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(serve, tasks.cancel_scope)
+    assert said == ["cleaned up" if way == "cancelled again" else "done", "closed"]
+
+
+def test_trio_is_told_what_to_do(client: duly.Client) -> None:
+    trio = pytest.importorskip("trio")
+    worker = duly.Worker(client, ["q"])
+    worker.on(None, lambda _job: None)
+    with pytest.raises(RuntimeError, match=r"this is trio: call Worker\.run in a thread"):
+        trio.run(worker.serve)

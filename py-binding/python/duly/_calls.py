@@ -99,8 +99,8 @@ class LockCall(Call["AsyncLock"]):
         await self.result().__aexit__(*raised)
 
 
-def running_loop() -> asyncio.AbstractEventLoop:
-    """Give the loop of the caller.
+def running_loop(of: str = "duly.aio", instead: str = "duly.Client") -> asyncio.AbstractEventLoop:
+    """Give the loop of the caller, for what needs one; elsewhere another one can be used instead.
 
     Raises:
         RuntimeError: there is none; the text says what to do.
@@ -111,11 +111,11 @@ def running_loop() -> asyncio.AbstractEventLoop:
     except RuntimeError:
         pass
     if _is_under_trio():
-        what = "duly.aio needs asyncio, and this is trio: call duly.Client in a thread (trio.to_thread.run_sync)"
+        what = f"{of} needs asyncio, and this is trio: call {instead} in a thread (trio.to_thread.run_sync)"
         raise RuntimeError(what)
     raise RuntimeError(
-        "duly.aio needs a running asyncio event loop: call it in an `async def` function, also as a background task; "
-        "elsewhere use duly.Client"
+        f"{of} needs a running asyncio event loop: call it in an `async def` function, also as a background task; "
+        f"elsewhere use {instead}"
     )
 
 

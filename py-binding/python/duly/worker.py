@@ -7,7 +7,7 @@ import queue
 import signal
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, overload
 
 from duly import _supervised
@@ -241,38 +241,18 @@ class Worker:
     async def serve(self) -> WorkerReport:
         """Do the same as `run` inside a running event loop, such as a web server's: `async def` handlers run there.
 
-        It stops as after SIGTERM when its task is cancelled, or by `stop`; a second cancellation ends the grace. It
-        handles no signals. Plain handlers run in threads, as in `run`.
+        It stops as after SIGTERM when its task is cancelled, or by `stop`; a second cancellation ends the grace. A
+        cancel scope of anyio counts once. It handles no signals. Plain handlers run in threads, as in `run`.
         """
-        import asyncio  # which takes long to import
+        from duly import _serving  # asyncio takes long to import
 
         self._is_cancelled = False
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[WorkerReport] = loop.create_future()
 
-        def tell(say: Callable[[Any], None], what: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(lambda: None if ended.done() else say(what))
+        def stop() -> None:
+            self._is_cancelled = True
+            self.stop()
 
-        def work() -> None:
-            try:
-                tell(ended.set_result, self._run(loop))
-            except BaseException as error:  # noqa: BLE001 - who awaits it gets it
-                tell(ended.set_exception, error)
-
-        threading.Thread(target=work, name="duly-worker-serve", daemon=True).start()
-        cancelled: asyncio.CancelledError | None = None
-        while True:
-            try:
-                report = await asyncio.shield(ended)
-                break
-            except asyncio.CancelledError as error:
-                cancelled = error
-                self._is_cancelled = True
-                self.stop()
-        if cancelled is not None:
-            raise cancelled
-        return report
+        return await _serving.serve(self._run, stop)
 
     def _run(self, callers: AbstractEventLoop | None) -> WorkerReport:
         if not hasattr(signal, "pthread_sigmask"):
