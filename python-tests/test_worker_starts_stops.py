@@ -66,6 +66,31 @@ def test_a_signal_ends_an_on_start_function(
     assert queue.counts().ready == 1
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_what_no_on_start_function_has_made_is_not_closed(program: StartProgram, starts: bool) -> None:
+    code = f"""
+    import signal
+
+    new_event_loop = asyncio.new_event_loop
+
+    def new_event_loop_after_a_signal():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return new_event_loop()
+
+    asyncio.new_event_loop = new_event_loop_after_a_signal
+    if {starts}:
+        worker.on_start(lambda: print("started", flush=True))
+
+    @worker.on_stop
+    async def disconnect():
+        print("closed", flush=True)
+
+    print(worker.run().acked, flush=True)
+    """
+    said = ["0"] if starts else ["closed", "0"]
+    assert program(WORKER + code).ends_well(20).splitlines() == said
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_second_signal_ends_an_on_stop_function(program: StartProgram, kind: str) -> None:
     code = f"""

@@ -109,6 +109,8 @@ class Around:
         self._lifespan = lifespan
         self._ending = ending
         self._loop = loop
+        self._has_begun = False
+        """Whether there may be something to close."""
         self._runs = False
         """Whether a plain function runs."""
         self._asked_before = 0
@@ -119,9 +121,11 @@ class Around:
     def start(self) -> bool:
         """Call those of `on_start`, in the order in which they were given, and say whether no stop has ended that."""
         asked = self._ending.asked()
+        self._has_begun = not self._lifespan.starts
         for function in self._lifespan.starts:
             if self._ending.signals or self._ending.asked() > asked:
                 return False
+            self._has_begun = True
             try:
                 self._call(function, asked)
             except DulyError as error:
@@ -138,8 +142,11 @@ class Around:
         return True
 
     def stop(self) -> None:
-        """Call those of `on_stop`, the last that was given first, whatever one raises."""
-        for function in reversed(self._lifespan.stops):
+        """Call those of `on_stop`, the last that was given first, whatever one raises.
+
+        None is called if there are functions of `on_start` and a stop came before the first: there is nothing to close.
+        """
+        for function in reversed(self._lifespan.stops if self._has_begun else ()):
             try:
                 with _noted_if_slow(function), self._no_longer_than_a_stuck_handler(function):
                     self._call(function, max(1, self._ending.asked()), begins_within=self._begins_within)

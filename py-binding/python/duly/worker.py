@@ -299,12 +299,10 @@ class Worker:
         number = int(self._settings["concurrency"]) if plain else 1
         threads = Threads(number, plain, runs, loop, free)
         around = Around(self._lifespan, self._ending, loop)
-        has_begun = False
         try:
             # The system may give no thread.
             if loop is not None:
                 loop.start()
-            has_begun = True
             has_started = around.start()
             engine = WorkerEngine(
                 self._client,
@@ -321,8 +319,7 @@ class Worker:
             on_main_thread = signals_seen is not None
             return self._work(engine, runs, threads, loop, has_started=has_started, on_main_thread=on_main_thread)
         finally:
-            if has_begun:
-                around.stop()
+            around.stop()
             if loop is not None:
                 loop.end(LAST_STEPS_S, self._ending)
 
