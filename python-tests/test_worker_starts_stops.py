@@ -66,6 +66,36 @@ def test_a_signal_ends_an_on_start_function(
     assert queue.counts().ready == 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_on_start_function_that_swallows_the_signal_is_the_last(
+    program: StartProgram, queue: duly.Queue, kind: str
+) -> None:
+    code = f"""
+    @worker.on_start
+    {kind} connect():
+        try:
+            {"await " if KINDS[kind] else ""}wait{KINDS[kind]}("start")
+        except BaseException:
+            print("tries again", flush=True)
+
+    worker.on_stop(lambda: print("closed", flush=True))
+    print(worker.run().acked, flush=True)
+    """
+    queue.push(1)
+    started = program(WORKER + code)
+    assert started.line() == "start begins"
+    started.process.send_signal(signal.SIGTERM)
+    said = [
+        "start ends",
+        "tries again",
+        "the on_start function connect was interrupted: the worker stops",
+        "closed",
+        "0",
+    ]
+    assert started.ends_well(20).splitlines() == said
+    assert queue.counts().ready == 1
+
+
 @pytest.mark.parametrize("starts", [True, False])
 def test_what_no_on_start_function_has_made_is_not_closed(program: StartProgram, starts: bool) -> None:
     code = f"""
@@ -91,14 +121,18 @@ def test_what_no_on_start_function_has_made_is_not_closed(program: StartProgram,
     assert program(WORKER + code).ends_well(20).splitlines() == said
 
 
+@pytest.mark.parametrize("swallows", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_second_signal_ends_an_on_stop_function(program: StartProgram, kind: str) -> None:
+def test_a_second_signal_ends_an_on_stop_function(program: StartProgram, kind: str, swallows: bool) -> None:
     code = f"""
     worker.on_stop(lambda: print("closed", flush=True))
 
     @worker.on_stop
     {kind} disconnect():
-        {"await " if KINDS[kind] else ""}wait{KINDS[kind]}("stop")
+        try:
+            {"await " if KINDS[kind] else ""}wait{KINDS[kind]}("stop")
+        except BaseException:
+            {"pass" if swallows else "raise"}
 
     jobs.push(1)
     worker.run()

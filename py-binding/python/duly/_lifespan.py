@@ -113,6 +113,8 @@ class Around:
         """Whether there may be something to close."""
         self._runs = False
         """Whether a plain function runs."""
+        self._was_interrupted = False
+        """Whether a signal has interrupted it, which it may swallow."""
         self._asked_before = 0
         """How often the worker had been asked to stop: one more ends the function that runs just now."""
         self._begins_within = BEGINS_WITHIN_S
@@ -123,7 +125,7 @@ class Around:
         asked = self._ending.asked()
         self._has_begun = not self._lifespan.starts
         for function in self._lifespan.starts:
-            if self._ending.signals or self._ending.asked() > asked:
+            if self._must_stop(asked):
                 return False
             self._has_begun = True
             try:
@@ -139,7 +141,10 @@ class Around:
                 what = "the on_start function %s was interrupted: the worker stops"
                 log_safely(logging.WARNING, what, _name(function))
                 return False
-        return True
+        return not self._lifespan.starts or not self._must_stop(asked)
+
+    def _must_stop(self, asked: int) -> bool:
+        return bool(self._ending.signals) or self._ending.asked() > asked
 
     def stop(self) -> None:
         """Call those of `on_stop`, the last that was given first, whatever one raises.
@@ -175,6 +180,7 @@ class Around:
     def _hear(self) -> None:
         """End the plain function that runs, by what Ctrl-C raises in any program. In the handler of a signal."""
         if self._runs and self._ending.asked() > self._asked_before:
+            self._was_interrupted = True
             raise KeyboardInterrupt
 
     def _call(self, function: StartOrStop, asked_before: int, begins_within: float = math.inf) -> None:
@@ -182,11 +188,14 @@ class Around:
         if is_coroutine_function(function):
             self._wait_for(function, begins_within)
             return
+        self._was_interrupted = False
         self._runs = True
         try:
             refuse_unrun(function(), f"the function {_name(function)}")
         finally:
             self._runs = False
+        if self._was_interrupted:
+            raise KeyboardInterrupt
 
     def _wait_for(self, function: StartOrStop, begins_within: float) -> None:
         assert self._loop is not None, "the worker makes one if a function needs it"
