@@ -45,15 +45,35 @@ final class ReloadTest extends ThinkTestCase
     /** As a panel has it, and as cron starts it. */
     public function testItRunsWithoutPutenvAndWhereNobodyNamesTheFolder(): void
     {
-        foreach ([1 => 'putenv,readlink,chdir', 2 => 'putenv,pcntl_exec'] as $order => $disabled) {
-            $off = "-ddisable_functions={$disabled}";
-            $command = ['/usr/bin/env', '-u', 'PWD', PHP_BINARY, $off, 'think', 'duly:work'];
-            $work = new Running($command, $this->app->folder());
+        $work = $this->without('putenv,readlink,chdir', 'duly:work');
+        $this->queue->push(['order' => 1], name: 'order.named');
+        $this->app->hear('handled 1 ');
+        $work->signal(SIGTERM);
+        self::assertSame(0, $work->end(), $work->said());
+    }
+
+    /** The processes of a supervisor in this one would have what it has loaded of an old release. */
+    public function testWithoutPcntlExecOneWorkerRunsWhichNobodyReplaces(): void
+    {
+        foreach (['pcntl_exec', 'pcntl_wtermsig, pcntl_exec'] as $order => $missing) {
+            $work = $this->without("putenv, {$missing}", 'duly:work', '--processes=2', '--max-jobs=1');
             $this->queue->push(['order' => $order], name: 'order.named');
-            $this->app->hear("handled {$order} ");
-            $work->signal(SIGTERM);
             self::assertSame(0, $work->end(), $work->said());
+            $this->app->hear("handled {$order} ");
+            $why = "PHP has no {$missing}: one worker runs in this process, and nobody replaces it";
+            self::assertStringContainsString("duly-worker: {$why}", $work->said());
+            $install = $this->without($missing, 'duly:install');
+            self::assertSame(0, $install->end());
+            $why = "PHP has no {$missing}: duly:work runs one process only, which nobody replaces";
+            self::assertStringContainsString($why, $install->said());
         }
+    }
+
+    /** A command of the application, by a PHP that has these functions not. */
+    private function without(string $functions, string ...$arguments): Running
+    {
+        $php = ['/usr/bin/env', '-u', 'PWD', PHP_BINARY, "-ddisable_functions={$functions}"];
+        return new Running([...$php, 'think', ...$arguments], $this->app->folder());
     }
 
     /** Pushes jobs until the handler there has run one that was not there before. */

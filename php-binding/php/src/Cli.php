@@ -56,8 +56,11 @@ final class Cli
 
         TEXT;
 
-    /** @param ?string $autoload the file of Composer's autoloader, which each worker process loads */
-    public function __construct(private ?string $autoload = null)
+    /**
+     * @param ?string $autoload the file of Composer's autoloader, which each worker process loads
+     * @param list<string> $needed functions of PHP without which there is no supervisor, besides those that it calls
+     */
+    public function __construct(private ?string $autoload = null, private array $needed = [])
     {
     }
 
@@ -84,7 +87,7 @@ final class Cli
         } catch (\UnexpectedValueException $error) {
             return $this->refuse("{$error->getMessage()}; see duly-worker --help");
         }
-        $missing = implode(', ', Supervisor::missing());
+        $missing = implode(', ', Supervisor::missing($this->needed));
         if ($missing !== '') {
             $this->say("PHP has no {$missing}: one worker runs in this process, and nobody replaces it");
             return $this->work($file, $settings, function (Worker $worker): void {

@@ -127,11 +127,13 @@ final class Supervisor
      * The functions that it needs, and PHP does not have.
      *
      * @internal
+     * @param list<string> $more that its program needs
      * @return list<string>
      */
-    public static function missing(): array
+    public static function missing(array $more = []): array
     {
-        return array_values(array_filter(self::NEEDED, static fn (string $name): bool => !function_exists($name)));
+        $needed = [...self::NEEDED, ...$more];
+        return array_values(array_filter($needed, static fn (string $name): bool => !function_exists($name)));
     }
 
     /** A log that throws must not end the supervisor, or let a child go on as if it were the parent. */

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Duly\Think\Command;
 
 use Duly\Exception\ExceptionInterface;
+use Duly\Supervisor;
 use Duly\Think\Connector;
 use Duly\Think\Duly;
 use think\console\Command;
@@ -85,11 +86,11 @@ class Install extends Command
 
     private function checkProcesses(): void
     {
-        if (extension_loaded('pcntl') && extension_loaded('posix')) {
+        $missing = implode(', ', Supervisor::missing(Work::NEEDED));
+        if ($missing === '') {
             $this->say(true, 'pcntl and posix are loaded: duly:work runs several processes, and stops cleanly');
         } else {
-            $text = 'pcntl or posix is missing: duly:work runs one process only, which nobody replaces';
-            $this->output->comment("   {$text}");
+            $this->output->comment("   PHP has no {$missing}: duly:work runs one process only, which nobody replaces");
         }
     }
 

@@ -19,6 +19,8 @@ class Work extends Command
     private const PASSED_ON = [
         'processes', 'max-jobs', 'memory', 'lease', 'grace', 'timeout', 'prefetch', 'name',
     ];
+    /** What it needs besides `Duly\Supervisor`'s functions. */
+    public const NEEDED = ['pcntl_exec'];
 
     protected function configure(): void
     {
@@ -45,14 +47,16 @@ class Work extends Command
         }
         $needed = json_encode($this->whatProcessesNeed($input), JSON_THROW_ON_ERROR);
         $arguments = [Links::kept(dirname(__DIR__) . '/bootstrap.php'), ...$this->arguments($input)];
-        $program = Links::kept(dirname(__DIR__, 4) . '/bin/duly-worker');
-        if (function_exists('pcntl_exec') && is_file($program)) {
+        if (function_exists('pcntl_exec')) {
             // The processes are forked: what this one has loaded of the application would be old after a reload.
+            $program = Links::kept(dirname(__DIR__, 4) . '/bin/duly-worker');
             $environment = [Processes::VARIABLE => $needed] + getenv();
             pcntl_exec(PHP_BINARY, [...self::optionsOfPhp(), $program, ...$arguments], $environment);
+            $output->error('PHP cannot start itself as ' . PHP_BINARY);
+            return Cli::ERROR;
         }
         $_ENV[Processes::VARIABLE] = $needed; // a panel may have disabled putenv
-        return (new Cli())->main($arguments);
+        return (new Cli(needed: self::NEEDED))->main($arguments);
     }
 
     /** @return array<string, mixed> */
