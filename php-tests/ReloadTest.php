@@ -13,6 +13,8 @@ final class ReloadTest extends ServerTestCase
     private const OLD = 3600;
 
     private string $folder;
+    /** Whether vendor/bin/duly-worker is a link, and not a file that includes the program. */
+    private bool $isLinked = false;
 
     protected function setUp(): void
     {
@@ -71,20 +73,30 @@ final class ReloadTest extends ServerTestCase
             3 => [false, ["{$this->folder}/duly-worker", 'bootstrap.php']],
         ];
         foreach ($ways as $old => [$isShell, $command]) {
-            $new = $old + 1;
-            $program = $this->start($current, [...$options, ...$command], $isShell);
-            $this->untilItRuns(self::says($old) . "{$old};", $program);
-            $this->deploy($new);
-            $program->signal(SIGHUP);
-            $this->untilItRuns(self::says($new) . "{$new};", $program);
-            // Also when the old release is gone, with all that the supervisor has been loaded from.
-            exec('rm -rf ' . escapeshellarg("{$this->folder}/releases/{$old}"));
-            preg_match_all('/ of (\d+);/', $program->said(), $found);
-            posix_kill((int) end($found[1]), SIGKILL);
-            $program->hear('was killed by signal 9 after ');
-            $this->untilItRuns(self::says($new) . "{$new};", $program, anew: true);
-            $program->signal(SIGTERM);
-            self::assertSame(0, $program->end(), $program->said());
+            $this->follows($old, $this->start($current, [...$options, ...$command], $isShell));
+        }
+    }
+
+    public function testTheLinkMayBeInTheNameOfTheBootstrapFileAlone(): void
+    {
+        $current = "{$this->folder}/current";
+        $programs = [1 => 'vendor/bin/duly-worker', 2 => "{$this->folder}/releases/2/vendor/bin/duly-worker"];
+        foreach ($programs as $old => $program) {
+            $this->follows($old, $this->start($current, [$program, "{$current}/bootstrap.php"]));
+        }
+    }
+
+    public function testComposerMayHaveLinkedTheProgram(): void
+    {
+        $this->isLinked = true; // as Composer before 2.2 does it
+        $current = "{$this->folder}/current";
+        // The name of the link says more than that of the folder above it.
+        symlink($this->folder, "{$this->folder}/home");
+        symlink('home/current/vendor/bin/duly-worker', "{$this->folder}/duly-worker");
+        $this->deploy(2);
+        $programs = [2 => "{$current}/vendor/bin/duly-worker", 3 => "{$this->folder}/home/duly-worker"];
+        foreach ($programs as $old => $program) {
+            $this->follows($old, $this->start($current, [$program, 'bootstrap.php']));
         }
     }
 
@@ -136,6 +148,24 @@ final class ReloadTest extends ServerTestCase
         $this->untilItRuns(self::says(2), $program);
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
+    }
+
+    /** Deploys the next release by the link, and sees whether that runs. */
+    private function follows(int $old, Program $program): void
+    {
+        $new = $old + 1;
+        $this->untilItRuns(self::says($old) . "{$old};", $program);
+        $this->deploy($new);
+        $program->signal(SIGHUP);
+        $this->untilItRuns(self::says($new) . "{$new};", $program);
+        // Also when the old release is gone, with all that the supervisor has been loaded from.
+        exec('rm -rf ' . escapeshellarg("{$this->folder}/releases/{$old}"));
+        preg_match_all('/ of (\d+);/', $program->said(), $found);
+        posix_kill((int) end($found[1]), SIGKILL);
+        $program->hear('was killed by signal 9 after ');
+        $this->untilItRuns(self::says($new) . "{$new};", $program, anew: true);
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end(), $program->said());
     }
 
     /** What a job prints, up to the folder in which it runs. */
@@ -191,7 +221,8 @@ final class ReloadTest extends ServerTestCase
         exec("cp -r {$package}/bin {$package}/php {$folder}/vendor/duly/duly/");
         $proxy = "<?php\n\$GLOBALS['_composer_autoload_path'] = __DIR__ . '/..' . '/autoload.php';\n"
             . "return include __DIR__ . '/..' . '/duly/duly/bin/duly-worker';\n";
-        file_put_contents("{$folder}/vendor/bin/duly-worker", $proxy);
+        $program = "{$folder}/vendor/bin/duly-worker";
+        $this->isLinked ? symlink('../duly/duly/bin/duly-worker', $program) : file_put_contents($program, $proxy);
         file_put_contents("{$folder}/vendor/autoload.php", '<?php
             spl_autoload_register(static function (string $class): void {
                 $roots = ["Shop\\\\" => __DIR__ . "/../src/", "Duly\\\\" => __DIR__ . "/duly/duly/php/src/"];

@@ -16,7 +16,7 @@ final class Links
     /** The most links that are followed, as in Linux. */
     private const MOST_LINKS = 40;
 
-    /** The current folder, as the shell or the path of the program names it. */
+    /** The current folder, as the shell or the command line names it. */
     public static function folder(): string
     {
         return self::namedFolder() ?? self::kept((string) getcwd());
@@ -28,27 +28,28 @@ final class Links
         return str_starts_with($path, '/') ? $path : self::folder() . '/' . preg_replace('#^(\./+)+#', '', $path);
     }
 
-    /** The same file or folder by the links in the path of the program; as it is, if that does not lead there. */
+    /**
+     * The same file or folder by the links in the path of the program, or in an absolute one among its arguments, such
+     * as that of the bootstrap file; as it is, if none of these leads there.
+     */
     public static function kept(string $path): string
     {
         $real = realpath($path);
-        $script = $_SERVER['argv'][0] ?? '';
-        // A relative one has links only in what the shell calls the current folder.
-        if ($real === false || !str_starts_with($script, '/') && self::namedFolder() === null) {
-            return $real === false ? $path : $real;
+        if ($real === false) {
+            return $path;
         }
-        $given = self::absolute($script);
-        $target = (string) realpath($given);
-        for ($links = 0; $links < self::MOST_LINKS; $links++) {
-            $kept = self::by($given, $target, $real);
-            if ($kept !== null || !is_link($given) || !function_exists('readlink')) {
-                return $kept ?? $real;
+        // The link that leads nearest to it, and where it leads.
+        [$link, $folder] = ['', ''];
+        foreach (self::given() as $path) {
+            for (; $path !== dirname($path); $path = dirname($path)) {
+                // Folders above may be outside open_basedir: that is no error.
+                $leadsTo = @is_link($path) ? (string) @realpath($path) : '';
+                if (strlen($leadsTo) > strlen($folder) && str_starts_with("{$real}/", "{$leadsTo}/")) {
+                    [$link, $folder] = [$path, $leadsTo];
+                }
             }
-            // The program may be a link itself, such as one in /usr/local/bin.
-            $to = (string) readlink($given);
-            $given = str_starts_with($to, '/') ? $to : dirname($given) . "/{$to}";
         }
-        return $real;
+        return $link . substr($real, strlen($folder));
     }
 
     /** The current folder, as the shell names it; null if there is no shell, or it has named another one. */
@@ -58,18 +59,22 @@ final class Links
         return str_starts_with($named, '/') && realpath($named) === getcwd() ? $named : null;
     }
 
-    /** The same file as `$real`, where `$given` leads to `$target`; null if that says nothing of it. */
-    private static function by(string $given, string $target, string $real): ?string
+    /** @return iterable<string> the paths in the command line, and those to which the program leads if it is a link */
+    private static function given(): iterable
     {
-        // What is left, without the end that both have, are two names of one folder.
-        while ($given !== $target && basename($given) !== '' && basename($given) === basename($target)) {
-            [$given, $target] = [dirname($given), dirname($target)];
+        $arguments = $_SERVER['argv'] ?? [];
+        $script = array_shift($arguments) ?? '';
+        // A relative one has links only in what the shell calls the current folder.
+        $path = str_starts_with($script, '/') || self::namedFolder() !== null ? self::absolute($script) : '/';
+        for ($links = 0; $links < self::MOST_LINKS; $links++) {
+            yield $path;
+            if (!@is_link($path) || !function_exists('readlink')) {
+                break;
+            }
+            // Such as one in /usr/local/bin.
+            $to = (string) readlink($path);
+            $path = str_starts_with($to, '/') ? $to : dirname($path) . "/{$to}";
         }
-        $target = rtrim($target, '/');
-        if (!str_starts_with("{$real}/", "{$target}/")) {
-            return null;
-        }
-        $kept = rtrim($given, '/') . substr($real, strlen($target));
-        return realpath($kept) === $real ? $kept : null;
+        yield from array_filter($arguments, static fn (string $argument): bool => str_starts_with($argument, '/'));
     }
 }
