@@ -69,6 +69,22 @@ final class ReloadTest extends ThinkTestCase
         }
     }
 
+    public function testOptionsOfPhpArePassedOnOrTheirLossIsSaid(): void
+    {
+        $note = 'options of PHP before the script are not passed on';
+        foreach (['' => false, implode(':', array_diff(glob('/*') ?: [], ['/proc'])) => true] as $allowed => $isLost) {
+            $this->queue->push(['order' => 1], name: 'order.named');
+            $php = [PHP_BINARY, '-d', 'memory_limit=77M', '-d', "open_basedir={$allowed}"];
+            $work = new Running([...$php, 'think', 'duly:work'], $this->app->folder());
+            $work->hear('serving default');
+            self::assertSame($isLost, str_contains($work->said(), $note), $work->said());
+            $options = (string) file_get_contents("/proc/{$work->pid()}/cmdline");
+            self::assertSame(!$isLost, str_contains($options, 'memory_limit=77M'));
+            $work->signal(SIGTERM);
+            self::assertSame(0, $work->end(), $work->said());
+        }
+    }
+
     /** A command of the application, by a PHP that has these functions not. */
     private function without(string $functions, string ...$arguments): Running
     {

@@ -6,6 +6,7 @@ namespace Duly\Think\Command;
 
 use Duly\Cli;
 use Duly\Links;
+use Duly\Log;
 use Duly\Think\Work as Processes;
 use think\console\Command;
 use think\console\Input;
@@ -117,8 +118,14 @@ class Work extends Command
      */
     private static function optionsOfPhp(): array
     {
-        $line = explode("\0", rtrim((string) @file_get_contents('/proc/self/cmdline'), "\0"));
+        $line = explode("\0", (string) @file_get_contents('/proc/self/cmdline'));
         $script = array_search($_SERVER['argv'][0] ?? '', $line, true);
-        return is_int($script) && $script > 0 ? array_slice($line, 1, $script - 1) : [];
+        if (is_int($script)) {
+            return array_slice($line, 1, max($script - 1, 0));
+        }
+        // Outside open_basedir, or a system without it.
+        $why = '/proc/self/cmdline does not show them: set in php.ini what `php -d` would set';
+        Log::write("duly-worker: options of PHP before the script are not passed on, as {$why}");
+        return [];
     }
 }
