@@ -125,6 +125,25 @@ async def test_a_cancel_scope_of_anyio_asks_once(
     assert said == ["cleaned up" if way == "cancelled again" else "done", "closed"]
 
 
+@pytest.mark.parametrize("way", ["task group", "scope"])
+async def test_a_scope_that_was_cancelled_before_its_worker_began_asks_it_to_stop(
+    client: duly.Client, way: str
+) -> None:
+    """As by a web server whose start fails behind `start_soon`."""
+    anyio = pytest.importorskip("anyio")
+    worker = duly.Worker(client, ["q"])
+    worker.on(None, lambda _job: None)
+    if way == "scope":
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await worker.serve()
+        assert scope.cancelled_caught
+    else:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(worker.serve)
+            tasks.cancel_scope.cancel()
+
+
 def test_trio_is_told_what_to_do(client: duly.Client) -> None:
     trio = pytest.importorskip("trio")
     worker = duly.Worker(client, ["q"])

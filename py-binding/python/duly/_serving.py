@@ -41,7 +41,7 @@ async def serve(run: Callable[[asyncio.AbstractEventLoop], WorkerReport], stop: 
     cancelled: asyncio.CancelledError | None = None
     while True:
         try:
-            with _no_repeats():
+            with _no_repeats() if cancelled is not None else nullcontext():
                 report = await asyncio.shield(ended)
             break
         except asyncio.CancelledError as error:

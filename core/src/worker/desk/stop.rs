@@ -21,8 +21,8 @@ const AWAY: Duration = Duration::from_secs(8);
 pub(super) struct Farewell {
     since: Option<Instant>,
     bytes: usize,
-    /// Was the stop asked for once more?
-    is_urgent: bool,
+    /// When the stop was asked for the second time.
+    asked_again: Option<Instant>,
 }
 
 impl Farewell {
@@ -43,7 +43,9 @@ impl Desk {
         let now = Instant::now();
         let mut state = self.lock();
         let until = now + grace;
-        state.farewell.is_urgent |= state.is_asked_again(grace, until);
+        if state.is_asked_again(grace, until) {
+            state.farewell.asked_again.get_or_insert(now);
+        }
         match &mut state.phase {
             Phase::Over | Phase::Ended => return,
             Phase::Stopping { until: earlier, .. } => *earlier = until.min(*earlier),
@@ -130,8 +132,11 @@ impl Desk {
                 let from = if is_busy { until } else { last_run.min(until) };
                 let to_send = state.lanes.payload_bytes();
                 let farewell = farewell + state.farewell.time_for(to_send, from, now);
-                let farewell = if state.farewell.is_urgent { farewell } else { farewell.max(AWAY) };
-                (nothing_to_settle && state.trouble.calls > 0) || now > from + farewell
+                let over = match state.farewell.asked_again {
+                    Some(again) => from.max(again) + farewell,
+                    None => from + farewell.max(AWAY),
+                };
+                (nothing_to_settle && state.trouble.calls > 0) || now > over
             }
             Phase::Over | Phase::Ended => true,
         }
