@@ -84,6 +84,14 @@ final class ReloadTest extends ServerTestCase
         foreach ($programs as $old => $program) {
             $this->follows($old, $this->start($current, [$program, "{$current}/bootstrap.php"]));
         }
+        symlink('current/bootstrap.php', "{$this->folder}/bootstrap.php");
+        $this->follows(3, $this->start($current, ['vendor/bin/duly-worker', "{$this->folder}/bootstrap.php"]));
+    }
+
+    public function testAFolderThatIsNamedWithoutTheLinkSaysNothing(): void
+    {
+        $command = ["{$this->folder}/current/vendor/bin/duly-worker", 'bootstrap.php'];
+        $this->follows(1, $this->start("{$this->folder}/releases/1", $command, true));
     }
 
     public function testComposerMayHaveLinkedTheProgram(): void

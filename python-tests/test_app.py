@@ -158,6 +158,17 @@ def test_drain_runs_what_is_due_by_a_clock_that_the_test_moves(
     assert (shop.drain(), closed) == (1, [-41, 42])
 
 
+def test_jobs_expire_by_the_apps_clock(app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]) -> None:
+    ran: list[int] = []
+    remind = app.task("order.remind")(ran.append)
+    shop = duly_app(app)
+    for number, expires in enumerate((20, 31)):
+        remind.using(expires=expires).push(number)
+    shop.advance(30)
+    shop.drain()
+    assert ran == [1]
+
+
 def test_drain_raises_what_a_task_raises_and_the_job_is_retried(
     app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
 ) -> None:

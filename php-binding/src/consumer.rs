@@ -21,11 +21,13 @@ use crate::error::Fault;
 use crate::job::Job;
 use crate::record::of_report;
 use crate::select;
+use crate::settings::default_deadline;
 use crate::waiting::Signals;
 use crate::worker::events::fields_of;
 
-/// How long the end of the last object waits for the server to know what became of the jobs.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long the end of the last object waits for the server to know what became of the jobs, but in a request no longer than a call: a
+/// moment longer than that is sent to a server that is away.
+const FAREWELL: Duration = Duration::from_secs(9);
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;
 
@@ -81,7 +83,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         if self.pid == process::id() {
             // Nothing is out. If the server does not answer in time, the ends of leases tell it.
-            let _ = self.consumer.close(Some(Duration::ZERO), &mut Until(Instant::now() + FAREWELL));
+            let _ = self.consumer.close(Some(Duration::ZERO), &mut Until(Instant::now() + default_deadline().min(FAREWELL)));
             // SAFETY: dropped here only, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.consumer) };
         }

@@ -8,6 +8,7 @@ use crate::format::envelope::Envelope;
 use crate::process::host;
 use crate::queue::settle::Settlement;
 use crate::queue::{Part, Queue};
+use crate::script::Clock;
 use crate::value::data::Data;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::retry::{Next, Outcome, RetryPolicy};
@@ -119,11 +120,14 @@ impl Job {
     }
 
     /// How long after it was reserved it expires; nothing if it does not, or if a run of it has begun. By the server's clock, and by this
-    /// host's, whichever is behind: after a failover the server's may be ahead, and a live job must not go for that.
+    /// host's, whichever is behind: after a failover the server's may be ahead, and a live job must not go for that. A manual clock is the only
+    /// one of its queue.
     pub(crate) fn expires_in(&self) -> Option<Millis> {
         let has_begun = self.returns > 0 || self.envelope.attempts > 0 || self.is_suspect;
         let expires = self.envelope.expires.filter(|_| !has_begun)?;
-        Some(expires.saturating_sub(self.reserved_at.min(host::now())))
+        let is_manual = self.queue.client().shared.clock == Clock::Manual;
+        let now = if is_manual { self.reserved_at } else { self.reserved_at.min(host::now()) };
+        Some(expires.saturating_sub(now))
     }
 
     /// Has no run of it begun, and had it expired by the server's clock alone? Then a reserve that takes back its lease believes that

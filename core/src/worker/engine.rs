@@ -121,8 +121,11 @@ impl Engine {
         if self.pid != id() {
             return; // its locks may be held for ever
         }
-        let again = self.stop_requested.swap(true, Ordering::Relaxed);
-        self.desk.stop(if again { Duration::ZERO } else { self.settings.grace });
+        if self.stop_requested.swap(true, Ordering::Relaxed) {
+            self.desk.stop_now();
+        } else {
+            self.desk.stop(self.settings.grace);
+        }
     }
 
     /// The same with a grace of this long, whose end no second call brings forward but a shorter one.

@@ -276,6 +276,24 @@ async fn what_is_out_may_be_settled_though_its_consumer_is_gone() {
     support::eventually("its engine has left", || async { queue.workers().await.unwrap().is_empty() }).await;
 }
 
+/// As the end of a program does it: nothing is out any more, but that is no hurry.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_that_is_stopped_and_closed_outlasts_an_outage() {
+    let Pulling { server, queue, consumer } = Pulling::new(settings(1));
+    queue.push(NewJob::new(&1).unwrap()).await.unwrap();
+    let delivery = consumer.next(A_WHILE).await.unwrap().expect("a job");
+    server.signal("-STOP");
+    delivery.ack(None).unwrap();
+    consumer.stop();
+    drop(delivery);
+    let closing = consumer.close(Some(AT_ONCE));
+    tokio::pin!(closing);
+    assert!(tokio::time::timeout(Duration::from_secs(4), &mut closing).await.is_err(), "it gives up");
+    server.signal("-CONT");
+    assert_eq!(closing.await.unwrap().acked, 1);
+    assert_eq!(queue.counts().await.unwrap().reserved, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_that_is_given_up_asks_for_nothing() {
     let it = Pulling::new(settings(1));

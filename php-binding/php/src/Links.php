@@ -34,7 +34,7 @@ final class Links
      */
     public static function kept(string $path): string
     {
-        $real = realpath($path);
+        $real = @realpath($path); // outside open_basedir it is false
         if ($real === false) {
             return $path;
         }
@@ -52,29 +52,31 @@ final class Links
         return $link . substr($real, strlen($folder));
     }
 
-    /** The current folder, as the shell names it; null if there is no shell, or it has named another one. */
+    /** The current folder, as the shell names it by a link; null if there is no shell, or it has named another one. */
     private static function namedFolder(): ?string
     {
         $named = (string) getenv('PWD');
-        return str_starts_with($named, '/') && realpath($named) === getcwd() ? $named : null;
+        // A name without links says nothing that the path of the program does not say better.
+        $isByLink = str_starts_with($named, '/') && $named !== getcwd() && @realpath($named) === getcwd();
+        return $isByLink ? $named : null;
     }
 
-    /** @return iterable<string> the paths in the command line, and those to which the program leads if it is a link */
+    /** @return iterable<string> the paths in the command line, and those to which they lead if they are links themselves */
     private static function given(): iterable
     {
         $arguments = $_SERVER['argv'] ?? [];
         $script = array_shift($arguments) ?? '';
         // A relative one has links only in what the shell calls the current folder.
-        $path = str_starts_with($script, '/') || self::namedFolder() !== null ? self::absolute($script) : '/';
-        for ($links = 0; $links < self::MOST_LINKS; $links++) {
-            yield $path;
-            if (!@is_link($path) || !function_exists('readlink')) {
-                break;
-            }
-            // Such as one in /usr/local/bin.
-            $to = (string) readlink($path);
-            $path = str_starts_with($to, '/') ? $to : dirname($path) . "/{$to}";
+        if (str_starts_with($script, '/') || self::namedFolder() !== null) {
+            array_unshift($arguments, self::absolute($script));
         }
-        yield from array_filter($arguments, static fn (string $argument): bool => str_starts_with($argument, '/'));
+        foreach ($arguments as $path) {
+            for ($links = 0; $links < self::MOST_LINKS && str_starts_with($path, '/'); $links++) {
+                yield $path;
+                // Such as one in /usr/local/bin.
+                $to = @is_link($path) && function_exists('readlink') ? (string) readlink($path) : '';
+                $path = $to === '' || str_starts_with($to, '/') ? $to : dirname($path) . "/{$to}";
+            }
+        }
     }
 }

@@ -13,8 +13,8 @@
 //! - not at a call of `acquire` without arguments, in whatever code: the `try` that frees the lock begins behind it. It comes at the next place;
 //! - not where Python drops what is raised: in a destructor, a callback of a weak reference or one of an event loop;
 //! - not where the library starts a child or makes a file, which would be lost, and only behind [`LATEST`] where it sees a child's end;
-//! - in what begins or ends a `with`, and in what that calls, only behind [`LATEST`]: a transaction that was begun in an `__enter__` which does not
-//!   return has no end;
+//! - in what begins or ends a `with`, and in what that calls, only once the thread has been there for as long as [`LATEST`], or behind
+//!   [`WITHOUT_A_WITH`]: a transaction that was begun in an `__enter__` which does not return has no end;
 //! - not while a thread is started that does not run yet: before Python 3.12 the new one has the number of this one until the system has
 //!   begun it, and would get the exception in its place. Only behind [`LATEST`] no more than [`UNTIL_IT_RUNS`] is waited.
 //!
@@ -53,6 +53,8 @@ const STANDS_LATE: u32 = 3;
 pub(super) const A_PAUSE: Duration = Duration::from_millis(1);
 /// Whatever the program's own code does next, the exception waits no longer for it.
 const LATEST: Duration = Duration::from_secs(1);
+/// Nor for code that begins and ends no `with`.
+const WITHOUT_A_WITH: Duration = Duration::from_secs(10);
 /// With the GIL, so that nothing else of Python goes on: far longer than the system takes to begin a thread.
 const UNTIL_IT_RUNS: Duration = Duration::from_millis(10);
 /// How many frames are looked through.
@@ -143,6 +145,8 @@ pub(super) struct Looks {
     /// Who drops the exception gets it once more, with the same care.
     pub(super) has_raised: bool,
     at: Option<At>,
+    /// The call that begins or ends a `with`, the outermost one, and since when the thread was found in it.
+    in_a_with: Option<(Py<PyAny>, Instant)>,
     /// Frames that nobody else has any more: with them end objects of the handler, which may be Python code.
     ended: Vec<Py<PyAny>>,
 }
@@ -171,7 +175,7 @@ pub(super) enum Found {
 
 impl Looks {
     pub(super) fn begin(run: u64) -> Self {
-        Self { run, since: Instant::now(), has_raised: false, at: None, ended: Vec::new() }
+        Self { run, since: Instant::now(), has_raised: false, at: None, in_a_with: None, ended: Vec::new() }
     }
 
     /// These looks if they are of this run and have not led to the exception, else new ones, which keep the frames of the others.
@@ -179,7 +183,8 @@ impl Looks {
         if self.run == run && !self.has_raised {
             return self;
         }
-        if let Some(frame) = self.at.take().and_then(|at| at.frame) {
+        let frames = [self.at.take().and_then(|at| at.frame), self.in_a_with.take().map(|(frame, _)| frame)];
+        for frame in frames.into_iter().flatten() {
             self.let_go(frame.into_bound(py));
         }
         Self { ended: self.ended, ..Self::begin(run) }
@@ -202,11 +207,15 @@ impl Looks {
         let py = frame.py();
         let (stands, stands_late) = self.stands(frame)?;
         let is_late = self.since.elapsed() >= LATEST;
-        match within(frame, places)? {
+        let within = within(frame, places)?;
+        let in_a_with = if let Within::With(of) = &within { Some(of.clone()) } else { None };
+        let stays_in_it = self.stays_in_a_with(py, in_a_with);
+        match within {
             Within::Dropped => return Ok(Found::NotNow),
-            Within::Start | Within::Once if !is_late => return Ok(Found::NotNow),
+            Within::Start | Within::End if !is_late => return Ok(Found::NotNow),
             Within::Start if py.version_info() < (3, 12) => std::thread::sleep(UNTIL_IT_RUNS),
-            Within::Start | Within::Once | Within::Nothing => {}
+            Within::With(_) if !stays_in_it => return Ok(Found::NotNow),
+            Within::Start | Within::End | Within::With(_) | Within::Nothing => {}
         }
         let is_of_library = is_of_library(frame, places)?;
         if is_of_library && (self.since.elapsed() < SOON || NEVER.contains(&&*name_of(frame)?.to_cow()?)) {
@@ -273,6 +282,21 @@ impl Looks {
         let stands_late = is_kept && at.looks >= STANDS_LATE && at.since.elapsed() >= A_PAUSE;
         self.at = Some(at);
         Ok((stands, stands_late))
+    }
+
+    /// Has the thread been in this call, which begins or ends a `with`, for long, or is there nothing else in its handler?
+    fn stays_in_a_with(&mut self, py: Python<'_>, of: Option<Bound<'_, PyAny>>) -> bool {
+        let before = self.in_a_with.take();
+        let since = match (&before, &of) {
+            (Some((frame, since)), Some(of)) if frame.is(of) => *since,
+            _ => Instant::now(),
+        };
+        if let Some((frame, _)) = before {
+            self.let_go(frame.into_bound(py));
+        }
+        // It is kept, so that no other one has its address.
+        self.in_a_with = of.filter(|_| self.ended.len() < MOST_KEPT).map(|of| (of.unbind(), since));
+        since.elapsed() >= LATEST || self.since.elapsed() >= WITHOUT_A_WITH
     }
 
     /// Drops this reference, unless it is the last one.
@@ -392,17 +416,19 @@ fn starts_with(file: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>, kind: &Bound
 }
 
 /// What is among the calls that a thread is in.
-enum Within {
+enum Within<'py> {
     /// The start of another thread, which does not run yet.
     Start,
-    /// A child's end, which is seen once, the end of a folder, or the beginning or end of a `with`.
-    Once,
+    /// A child's end, which is seen once, or the end of a folder.
+    End,
+    /// The beginning or end of a `with`: of several the first that was called.
+    With(Bound<'py, PyAny>),
     /// What is raised there is dropped, or what is made there is lost.
     Dropped,
     Nothing,
 }
 
-fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<Within> {
+fn within<'py>(frame: &Bound<'py, PyAny>, places: &Bound<'py, PyDict>) -> PyResult<Within<'py>> {
     let py = frame.py();
     let mut called: Option<Bound<'_, PyAny>> = None;
     let mut around = Within::Nothing;
@@ -411,10 +437,10 @@ fn within(frame: &Bound<'_, PyAny>, places: &Bound<'_, PyDict>) -> PyResult<With
         let name = name_of(&frame)?;
         let name = name.to_cow()?;
         if OF_A_WITH.contains(&&*name) {
-            around = Within::Once;
+            around = Within::With(frame.clone());
         }
         if WHOLE.iter().any(|(function, _)| *function == name) && is_whole(&frame, &name, places)? {
-            return Ok(if MAY_TAKE_LONG.contains(&&*name) { Within::Once } else { Within::Dropped });
+            return Ok(if MAY_TAKE_LONG.contains(&&*name) { Within::End } else { Within::Dropped });
         }
         match &*name {
             "__del__" => return Ok(Within::Dropped),

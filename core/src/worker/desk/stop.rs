@@ -12,8 +12,8 @@ use crate::worker::event::{Interruption, WorkerEvent};
 
 /// Large results get so much longer than the farewell at most, as a slow line may need it.
 const MOST_FOR_RESULTS: Duration = Duration::from_secs(10);
-/// A server that is away gets so long at least, unless the stop is asked for once more: most restarts and failovers are over by then,
-/// and what is not sent runs again. Supervisors give more.
+/// A server that is away gets so long at least from the first request to stop, until there is a second one: most restarts and failovers
+/// are over by then, and what is not sent runs again. Supervisors give more.
 const AWAY: Duration = Duration::from_secs(8);
 
 /// What was to be sent when the last run had ended, or the grace.
@@ -21,11 +21,21 @@ const AWAY: Duration = Duration::from_secs(8);
 pub(super) struct Farewell {
     since: Option<Instant>,
     bytes: usize,
-    /// When the stop was asked for the second time.
+    /// When the stop was asked for, if it was: none is behind the last run of a worker that has run all that it may.
+    asked: Option<Instant>,
     asked_again: Option<Instant>,
 }
 
 impl Farewell {
+    /// Until when the last outcomes are sent again, of which the last was known at `from`. Never ends before somebody asks for a stop.
+    fn until(&self, from: Instant, farewell: Duration) -> Option<Instant> {
+        match (self.asked, self.asked_again) {
+            (_, Some(again)) => Some(from.max(again) + farewell),
+            (Some(asked), None) => Some(from.max(asked) + farewell.max(AWAY)),
+            (None, None) => None,
+        }
+    }
+
     /// How much longer it takes from then on, as there are still so many bytes to be sent. What arrives meanwhile makes it no
     /// shorter: the others wait behind it.
     fn time_for(&mut self, bytes: usize, since: Instant, now: Instant) -> Duration {
@@ -43,8 +53,8 @@ impl Desk {
         let now = Instant::now();
         let mut state = self.lock();
         let until = now + grace;
-        if state.is_asked_again(grace, until) {
-            state.farewell.asked_again.get_or_insert(now);
+        if grace < LONGEST_WAIT {
+            state.farewell.asked.get_or_insert(now);
         }
         match &mut state.phase {
             Phase::Over | Phase::Ended => return,
@@ -67,6 +77,12 @@ impl Desk {
         self.wake_all();
         self.for_fetcher.notify_one();
         self.for_timer.notify_one();
+    }
+
+    /// The stop was asked for once more, by somebody who is in a hurry: the grace is over.
+    pub(in crate::worker) fn stop_now(&self) {
+        self.lock().farewell.asked_again.get_or_insert_with(Instant::now);
+        self.stop(Duration::ZERO);
     }
 
     /// It ends with this error, which waiting does not cure, unless it does with an earlier one. What runs may end within the grace: most of it
@@ -118,7 +134,7 @@ impl Desk {
     }
 
     /// Is a call with these outcomes not worth trying any longer? When the worker stops and no handler runs, outcomes are
-    /// tried for the farewell, or longer; if there are none either, nobody waits for a server that does not answer.
+    /// tried for the farewell, or [longer](Farewell::until); if there are none either, nobody waits for a server that does not answer.
     pub(in crate::worker) fn is_hopeless(&self, batch: &Batch, farewell: Duration) -> bool {
         let now = Instant::now();
         let mut state = self.lock();
@@ -132,11 +148,8 @@ impl Desk {
                 let from = if is_busy { until } else { last_run.min(until) };
                 let to_send = state.lanes.payload_bytes();
                 let farewell = farewell + state.farewell.time_for(to_send, from, now);
-                let over = match state.farewell.asked_again {
-                    Some(again) => from.max(again) + farewell,
-                    None => from + farewell.max(AWAY),
-                };
-                (nothing_to_settle && state.trouble.calls > 0) || now > over
+                let is_over = state.farewell.until(from, farewell).is_some_and(|over| now > over);
+                (nothing_to_settle && state.trouble.calls > 0) || is_over
             }
             Phase::Over | Phase::Ended => true,
         }
@@ -192,11 +205,6 @@ impl State {
         matches!(self.phase, Phase::Stopping { since, until } if until.duration_since(since) >= LONGEST_WAIT)
     }
 
-    /// Is a stop with this grace the second one, and is it in more of a hurry?
-    fn is_asked_again(&self, grace: Duration, by: Instant) -> bool {
-        !self.is_last_run() && matches!(self.phase, Phase::Stopping { until, .. } if grace.is_zero() || by < until)
-    }
-
     pub(super) fn grace_ends(&self) -> Option<Instant> {
         match self.phase {
             Phase::Stopping { until, .. } if self.runs.running > 0 => Some(until),
@@ -215,5 +223,25 @@ impl State {
                 self.interrupt(index, Interruption::Stopped, desk);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_outcomes_have_longer_until_the_stop_is_asked_for_again() {
+        let (from, farewell) = (Instant::now(), Duration::from_secs(2));
+        let later = |seconds| from + Duration::from_secs(seconds);
+        let mut stop = Farewell::default();
+        assert_eq!(stop.until(from, farewell), None, "nobody has asked");
+        stop.asked = Some(later(3));
+        assert_eq!(stop.until(from, farewell), Some(later(3) + AWAY));
+        assert_eq!(stop.until(later(5), farewell), Some(later(5) + AWAY));
+        assert_eq!(stop.until(later(5), Duration::from_secs(11)), Some(later(16)), "large results");
+        stop.asked_again = Some(later(7));
+        assert_eq!(stop.until(later(5), farewell), Some(later(9)));
+        assert_eq!(stop.until(later(8), farewell), Some(later(10)));
     }
 }
