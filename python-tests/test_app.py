@@ -160,10 +160,14 @@ def test_drain_runs_what_is_due_by_a_clock_that_the_test_moves(
 
 def test_jobs_expire_by_the_apps_clock(app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]) -> None:
     ran: list[int] = []
-    remind = app.task("order.remind")(ran.append)
+
+    @app.task("order.remind")
+    def remind(order_id: int) -> None:
+        ran.append(order_id)
+
     shop = duly_app(app)
     for number, expires in enumerate((20, 31)):
-        remind.using(expires=expires).push(number)
+        remind.using(expires=expires).push(order_id=number)
     shop.advance(30)
     shop.drain()
     assert ran == [1]

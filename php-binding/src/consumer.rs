@@ -83,7 +83,9 @@ impl Drop for Owner {
     fn drop(&mut self) {
         if self.pid == process::id() {
             // Nothing is out. If the server does not answer in time, the ends of leases tell it.
-            let _ = self.consumer.close(Some(Duration::ZERO), &mut Until(Instant::now() + default_deadline().min(FAREWELL)));
+            let _ = self
+                .consumer
+                .close(Some(Duration::ZERO), &mut Until(Instant::now() + default_deadline().min(FAREWELL)));
             // SAFETY: dropped here only, and not used again.
             unsafe { ManuallyDrop::drop(&mut self.consumer) };
         }
