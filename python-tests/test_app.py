@@ -173,6 +173,18 @@ def test_jobs_expire_by_the_apps_clock(app: duly.App, duly_app: Callable[[duly.A
     assert ran == [1]
 
 
+def test_adrain_needs_asyncio(app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]) -> None:
+    @app.task("order.remind")
+    async def remind() -> None:
+        pass
+
+    shop = duly_app(app)
+    remind.push()
+    with pytest.raises(RuntimeError, match=r"adrain needs a running asyncio event loop: .* use drain"):
+        shop.adrain().send(None)
+    assert app.queue().counts().ready == 1, "no job is taken"
+
+
 def test_drain_raises_what_a_task_raises_and_the_job_is_retried(
     app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
 ) -> None:

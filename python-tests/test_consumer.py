@@ -17,6 +17,7 @@ from typing import Any
 
 import duly
 import pytest
+from duly import consumer as consumers
 from support import Server, StartProgram, empty, until
 
 AGAIN = duly.RetryPolicy.fixed(0)
@@ -523,3 +524,18 @@ def test_a_consumer_whose_function_leads_back_to_it_is_freed(client: duly.Client
     gc.collect()
     assert [one() for one in gone] == [None] * 3
     until(lambda: all(engine.is_over for engine in engines), "the engines go on")
+
+
+def test_consumers_that_end_in_an_outage_end_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    class Engine:
+        def stop(self) -> None:
+            calls.append("stop")
+
+        def close(self, _within: float) -> None:
+            calls.append("close")
+
+    monkeypatch.setattr(consumers, "_open", [Engine(), Engine()])
+    consumers._close_all()
+    assert calls == ["stop", "stop", "close", "close"]

@@ -90,7 +90,12 @@ impl Connection {
     /// Reads the settings and the certificate files. Nothing is sent: the first call connects.
     ///
     /// Errors: `InvalidArgument`.
-    pub(crate) fn new(mut settings: Settings) -> Result<Self, Error> {
+    pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
+        Self::of_client(settings, Arc::default())
+    }
+
+    /// The same with what others know, too: has a server of these settings ever answered?
+    pub(crate) fn of_client(mut settings: Settings, has_worked: Arc<AtomicBool>) -> Result<Self, Error> {
         let target = settings.resolve()?;
         settings.cap_timeouts();
         let tls = tls::Tls::new(&target)?;
@@ -105,7 +110,7 @@ impl Connection {
                 allow_eviction: target.allow_eviction,
             }),
             topology: Topology::new(target.layout),
-            has_worked: AtomicBool::new(false),
+            has_worked,
             has_waited: HasWaited::default(),
             lost_waits: AtomicU32::new(0),
             outages: Outages::default(),

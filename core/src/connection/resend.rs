@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) dialer: Arc<Dialer>,
     pub(super) topology: Topology,
     /// Has anything ever been answered? Until then a plain "connection refused" is a wrong address, not an outage.
-    pub(super) has_worked: AtomicBool,
+    pub(super) has_worked: Arc<AtomicBool>,
     /// Which waits for a wake-up have ever been permitted?
     pub(super) has_waited: HasWaited,
     /// How many waits for a wake-up lost their connection since one went well.

@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     embedded: Option<EmbeddedFolder>,
     server_hint: Option<PathBuf>,
     backend: OnceCell<Backend>,
+    /// Has the server ever answered it, or a client that was made of it for a worker?
+    has_worked: Arc<AtomicBool>,
     is_closed: AtomicBool,
     pub(crate) prefix: String,
     pub(crate) ids: IdGenerator,
@@ -136,6 +138,8 @@ impl Client {
                 embedded: shared.embedded.clone(),
                 server_hint: shared.server_hint.clone(),
                 backend: OnceCell::new(),
+                // A handler's first call may come in an outage.
+                has_worked: Arc::clone(&shared.has_worked),
                 is_closed: AtomicBool::new(false),
                 prefix: shared.prefix.clone(),
                 ids: IdGenerator::new(),
@@ -319,7 +323,8 @@ impl Shared {
         let confirmed_within = settings.command_timeout.min(settings.deadline);
         let Some(folder) = &self.embedded else {
             let around = self.stop.clone().map(|stop| Around { attached: None, stop: Some(stop) });
-            return Ok(Backend { connection: Connection::new(settings)?, around, confirmed_within });
+            let connection = Connection::of_client(settings, Arc::clone(&self.has_worked))?;
+            return Ok(Backend { connection, around, confirmed_within });
         };
         let folder = match folder {
             EmbeddedFolder::Default => None,
@@ -328,7 +333,8 @@ impl Shared {
         let attached = embedded::attach(folder, self.server_hint.as_deref()).await?;
         settings.url = Secret::new(format!("unix://{}", attached.socket().display()));
         let around = Around { attached: Some(attached), stop: self.stop.clone() };
-        Ok(Backend { connection: Connection::new(settings)?, around: Some(around), confirmed_within })
+        let connection = Connection::of_client(settings, Arc::clone(&self.has_worked))?;
+        Ok(Backend { connection, around: Some(around), confirmed_within })
     }
 }
 

@@ -268,6 +268,26 @@ async fn an_outcome_that_cannot_be_sent_at_the_end_is_told_of() {
     assert_eq!(notes.count(is_told), 1);
 }
 
+/// A handler that pushes a follow-up seldom is no new program with a wrong address.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_call_of_a_handlers_own_client_is_waited_out_as_its_worker_has_reached_the_server() {
+    let mut server = Server::start();
+    let queue = server.queue("orders");
+    queue.push(job("follows up")).await.unwrap();
+    let (client, settings) = (server.client(), WorkerSettings::new(vec![("orders".to_owned(), 1)]));
+    let engine = Engine::start(&client, settings).unwrap();
+    let executor = engine.executor();
+    let run = executor.next().await.unwrap();
+    server.kill();
+    let mut pushing = tokio::spawn(async move { client.queue("mail")?.push(job("count")).await });
+    assert!(tokio::time::timeout(Duration::from_millis(300), &mut pushing).await.is_err(), "it gives up");
+    server.restart();
+    pushing.await.unwrap().unwrap();
+    executor.finish(&run, Ended::DONE).unwrap();
+    engine.stop();
+    engine.ended().await.unwrap();
+}
+
 /// The server is away for longer than a call of it takes, as in a failover, and comes back.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_outlasts_an_outage_at_the_end_unless_the_stop_is_asked_for_again() {

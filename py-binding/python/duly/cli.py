@@ -382,8 +382,13 @@ def _import_app(where: str) -> App:
     module, _, attribute = where.partition(":")
     if not module or module.startswith(".") or "/" in module:
         raise AppError(f"{where!r} names no module: give the app as module:attribute, such as shop.tasks:app")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    try:
+        here = str(Path.cwd())
+    except OSError as error:
+        what = "start `duly worker` in a folder that stays, or by the name of the link to the newest release"
+        raise AppError(f"the current folder is gone: {what}") from error
+    if here not in sys.path:
+        sys.path.insert(0, here)
     try:
         found = _find(module, attribute or "app")
     except AppError:

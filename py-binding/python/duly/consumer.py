@@ -41,7 +41,12 @@ _open: weakref.WeakSet[PullEngine] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Send what was said last, and give back the rest."""
-    for engine in list(_open):
+    engines = list(_open)
+    # In an outage all have the same seconds for that.
+    for engine in engines:
+        with suppress(Exception):
+            engine.stop()
+    for engine in engines:
         with suppress(Exception):
             engine.close(0.0)
 

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duly import _links
 from duly._core import Supervision
 from duly._runs import log_safely
 from duly._supervised import READY, VARIABLE, ready
@@ -66,7 +68,9 @@ class Supervisor:
     A process that dies is replaced: at once, or after a pause that grows to ten seconds when it lived for less than
     that, or ended before it was ready. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended
     fifteen seconds after the grace, or after the second signal, is killed. At SIGHUP and SIGUSR2 the processes are
-    replaced one after the other. A process with a permanent error, such as a wrong password at the start, stops all.
+    replaced one after the other. If the shell (PWD), or an absolute path of the command, names the current folder by a
+    link, a new process starts where that leads by then. A process with a permanent error, such as a wrong password at
+    the start, stops all.
     With `reload`, all are restarted when a Python file below the current folder changes.
     As the first process of a container it also waits for processes whose own parent has ended, and for other children
     of the program.
@@ -110,6 +114,7 @@ class Supervisor:
         self._sources = _sources() if reload else None
         self._signals: list[int] = []
         self._has_started = False
+        self._folder: str | None = None
 
     def run(self) -> int:
         """Run until a signal stops it; return the exit status: the largest with which a process ended after the stop.
@@ -122,6 +127,7 @@ class Supervisor:
         """
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
+        self._folder = _links.kept([*self._command, *getattr(sys, "argv", []), sys.executable])
         with self._wakeups() as wakeup:
             while (status := self._supervision.exit_code()) is None:
                 self._look_at_sources()
@@ -142,7 +148,7 @@ class Supervisor:
 
     def _start(self, slot: int) -> None:
         try:
-            process, line = _start(self._command, self._holds_signals)
+            process, line = _start(self._command, self._folder, self._holds_signals)
         except OSError as error:
             if isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)) and not self._has_started:
                 raise InvalidArgumentError(f"the command cannot be started: {error}") from error
@@ -235,17 +241,22 @@ def _wait(descriptors: Sequence[int], seconds: float | None) -> None:
     poll.poll(None if seconds is None else math.ceil(seconds * 1000))
 
 
-def _start(command: Sequence[str], holds_signals: bool) -> tuple[subprocess.Popen[bytes], int]:
+def _start(command: Sequence[str], folder: str | None, holds_signals: bool) -> tuple[subprocess.Popen[bytes], int]:
     """Start a process; give it, and a descriptor from which `_heard` reads what it has said.
 
+    It starts in the current folder, or in this one if there is one.
     With `holds_signals`, signals wait until it lets them in: before that Python would raise, or end.
     """
     line, says = os.pipe()  # first: it may fail
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOPS, *RELOADS) if holds_signals else ())
     try:
         environment = {**os.environ, VARIABLE: f"{os.getpid()}:{says}"}
+        if folder is not None and not Path(folder).is_dir():
+            folder = None  # between two releases
+        if folder is not None:
+            environment["PWD"] = folder
         # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.
-        process = subprocess.Popen(command, start_new_session=True, pass_fds=[says], env=environment)
+        process = subprocess.Popen(command, cwd=folder, start_new_session=True, pass_fds=[says], env=environment)
     except BaseException:
         os.close(line)
         raise

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from duly._calls import running_loop
 from duly._core import AsyncClient, Client
 from duly._misuse import is_coroutine_function
 from duly._runs import BadCall, NoHandler, Runs, check_result, context_of, running
@@ -86,7 +87,8 @@ class AppUnderTest:
         return ran
 
     async def adrain(self, *, raises: bool = True) -> int:
-        """Do the same as `drain` in a test that is a coroutine."""
+        """Do the same as `drain` in a test that is a coroutine, of asyncio."""
+        running_loop("adrain", "drain")
         ran = 0
         while (job := self._due()) is not None:
             handler = self._handler(job)

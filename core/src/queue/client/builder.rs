@@ -259,6 +259,7 @@ impl ClientBuilder {
                 embedded,
                 server_hint: self.server_hint,
                 backend: OnceCell::new(),
+                has_worked: Arc::default(),
                 is_closed: AtomicBool::new(false),
                 prefix: self.prefix,
                 ids: IdGenerator::new(),

@@ -1,0 +1,115 @@
+"""Releases behind a link: after a reload `duly worker` runs the one to which the link leads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duly
+import pytest
+from duly import _links
+from support import Server, Start, until
+
+APP = """
+    import os, pathlib
+    import duly
+
+    app = duly.App(os.environ["URL"], prefix=os.environ["PREFIX"])
+
+    @app.task("version", queue="orders")
+    def version() -> None:
+        with open(os.environ["NOTES"], "a") as notes:
+            notes.write("{number}\\n")
+"""
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Callable[[int], None]:
+    """Deploy this release."""
+
+    def deploy(number: int) -> None:
+        folder = tmp_path / f"releases/{number}"
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin/python").symlink_to(sys.executable)
+        (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+        (folder / "shop.py").write_text(textwrap.dedent(APP).replace("{number}", str(number)))
+        (tmp_path / "next").symlink_to(folder)
+        (tmp_path / "next").replace(tmp_path / "current")
+
+    return deploy
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*command: str, cwd: Path, env: dict[str, str]) -> subprocess.Popen[str]:
+        started.append(subprocess.Popen(command, cwd=cwd, env=env, stderr=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("way", ["a shell", "a service"])
+def test_a_reload_runs_the_release_to_which_the_link_leads(
+    start: Start,
+    release: Callable[[int], None],
+    client: duly.Client,
+    server: Server,
+    prefix: str,
+    tmp_path: Path,
+    way: str,
+) -> None:
+    current, notes = tmp_path / "current", tmp_path / "notes"
+    notes.touch()
+    orders = client.queue("orders")
+    package = str(Path(duly.__file__).parent.parent)
+    environment = {**os.environ, "URL": server.url, "PREFIX": prefix, "NOTES": str(notes), "PYTHONPATH": package}
+    environment.pop("PWD", None)
+    python = f"{current}/bin/python"
+    if way == "a shell":
+        environment["PWD"] = str(current)
+        python = sys.executable
+    release(1)
+    worker = start(python, "-m", "duly", "worker", "shop:app", "-p", "2", cwd=current, env=environment)
+
+    def runs(number: int) -> bool:
+        orders.push({}, name="version")
+        return notes.read_text().endswith(f"{number}\n")
+
+    until(lambda: runs(1), "the first release does not run")
+    release(2)
+    shutil.rmtree(tmp_path / "releases/1")
+    worker.send_signal(signal.SIGHUP)
+    until(lambda: runs(2), "the second release does not run")
+    worker.send_signal(signal.SIGTERM)
+    _, said = worker.communicate(timeout=60)
+    assert worker.returncode == 0, said
+
+
+def test_the_link_that_leads_nearest_names_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "data/shop/releases/1"
+    (folder / "bin").mkdir(parents=True)
+    (tmp_path / "srv").symlink_to("data")
+    shop = tmp_path / "srv/shop"
+    (shop / "current").symlink_to("releases/1")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PWD", str(folder))
+    assert _links.kept(["worker.py", "/usr/bin/env", str(tmp_path), str(shop / "releases/1/bin/python")]) == str(
+        shop / "releases/1"
+    )
+    assert _links.kept([str(shop / "current/bin/python"), str(tmp_path)]) == str(shop / "current")
+    assert _links.kept([str(tmp_path)]) is None
+    monkeypatch.setenv("PWD", str(shop / "current"))
+    assert _links.kept([]) == str(shop / "current")
+    monkeypatch.setenv("PWD", "/usr")
+    assert _links.kept([]) is None
