@@ -2587,6 +2587,11 @@ namespace Duly {
         {
         }
 
+        /** Starts no more jobs, and ends when the current run has, however long that takes, until `stop` is called. */
+        public function retire(): void
+        {
+        }
+
         /** Ends the watch over this process: what it does from now on may take as long as it likes. */
         public function leave(): void
         {

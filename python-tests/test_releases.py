@@ -17,15 +17,18 @@ from duly import _links
 from support import Server, Start, until
 
 APP = """
-    import os, pathlib
+    import os, sys
     import duly
+
+    sys.path.append(sys.prefix + "/packages")
+    import lib
 
     app = duly.App(os.environ["URL"], prefix=os.environ["PREFIX"])
 
     @app.task("version", queue="orders")
     def version() -> None:
         with open(os.environ["NOTES"], "a") as notes:
-            notes.write("{number}\\n")
+            notes.write(f"{number} {lib.version}\\n")
 """
 
 
@@ -38,6 +41,11 @@ def release(tmp_path: Path) -> Callable[[int], None]:
         (folder / "bin").mkdir(parents=True)
         (folder / "bin/python").symlink_to(sys.executable)
         (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+        # As pip writes it: with the interpreter of the release.
+        (folder / "bin/duly").write_text(f"#!{folder}/bin/python\nfrom duly.cli import main\nmain()\n")
+        (folder / "bin/duly").chmod(0o755)
+        (folder / "packages").mkdir()
+        (folder / "packages/lib.py").write_text(f"version = {number}\n")
         (folder / "shop.py").write_text(textwrap.dedent(APP).replace("{number}", str(number)))
         (tmp_path / "next").symlink_to(folder)
         (tmp_path / "next").replace(tmp_path / "current")
@@ -75,16 +83,16 @@ def test_a_reload_runs_the_release_to_which_the_link_leads(
     package = str(Path(duly.__file__).parent.parent)
     environment = {**os.environ, "URL": server.url, "PREFIX": prefix, "NOTES": str(notes), "PYTHONPATH": package}
     environment.pop("PWD", None)
-    python = f"{current}/bin/python"
+    command = [f"{current}/bin/duly"]
     if way == "a shell":
         environment["PWD"] = str(current)
-        python = sys.executable
+        command = ["bin/python", "-m", "duly"]
     release(1)
-    worker = start(python, "-m", "duly", "worker", "shop:app", "-p", "2", cwd=current, env=environment)
+    worker = start(*command, "worker", "shop:app", "-p", "2", cwd=current, env=environment)
 
     def runs(number: int) -> bool:
         orders.push({}, name="version")
-        return notes.read_text().endswith(f"{number}\n")
+        return notes.read_text().endswith(f"{number} {number}\n")
 
     until(lambda: runs(1), "the first release does not run")
     release(2)
@@ -104,12 +112,31 @@ def test_the_link_that_leads_nearest_names_the_folder(monkeypatch: pytest.Monkey
     (shop / "current").symlink_to("releases/1")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PWD", str(folder))
-    assert _links.kept(["worker.py", "/usr/bin/env", str(tmp_path), str(shop / "releases/1/bin/python")]) == str(
-        shop / "releases/1"
-    )
-    assert _links.kept([str(shop / "current/bin/python"), str(tmp_path)]) == str(shop / "current")
-    assert _links.kept([str(tmp_path)]) is None
+    found = _links.of_current_folder
+
+    def named(*paths: str) -> tuple[str, str] | None:
+        link = found(paths)
+        return None if link is None else (link.name, link.target)
+
+    data = tmp_path / "data"
+    current = (str(shop / "current"), str(folder))
+    assert named("worker.py", "/usr/bin/env", str(shop / "releases/1/bin")) == (str(tmp_path / "srv"), str(data))
+    assert named(str(tmp_path), str(shop / "current/bin/python")) == current
+    (tmp_path / "duly").symlink_to("srv/shop/current/bin/duly")
+    assert named(str(tmp_path / "duly")) == current, "a link to the program"
+    assert named(str(tmp_path), "/" + 5000 * "x") is None
     monkeypatch.setenv("PWD", str(shop / "current"))
-    assert _links.kept([]) == str(shop / "current")
+    assert named() == current
+    monkeypatch.chdir(folder / "bin")
+    monkeypatch.setenv("PWD", str(shop / "current/bin"))
+    assert named() == current
     monkeypatch.setenv("PWD", "/usr")
-    assert _links.kept([]) is None
+    assert named() is None
+
+
+def test_what_is_named_by_the_release_is_named_by_the_link() -> None:
+    link = _links.Link("/srv/current", "/srv/releases/7")
+    words = ["/srv/releases/7/.venv/bin/python", "-c", "sys.path.append('/srv/releases/7/lib')", "/srv/releases/70/x"]
+    renamed = ["/srv/current/.venv/bin/python", "-c", "sys.path.append('/srv/current/lib')", "/srv/releases/70/x"]
+    assert [link.renamed(word) for word in words] == renamed
+    assert link.renamed("/srv/releases/7") == "/srv/current"

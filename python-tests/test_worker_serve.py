@@ -133,6 +133,11 @@ async def test_a_scope_that_was_cancelled_before_its_worker_began_asks_it_to_sto
     anyio = pytest.importorskip("anyio")
     worker = duly.Worker(client, ["q"])
     worker.on(None, lambda _job: None)
+
+    @worker.on_start
+    async def connect() -> None:
+        await asyncio.sleep(3600)
+
     if way == "scope":
         with anyio.CancelScope() as scope:
             scope.cancel()

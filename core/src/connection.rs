@@ -91,11 +91,11 @@ impl Connection {
     ///
     /// Errors: `InvalidArgument`.
     pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
-        Self::of_client(settings, Arc::default())
+        Self::sharing(settings, Arc::default())
     }
 
-    /// The same with what others know, too: has a server of these settings ever answered?
-    pub(crate) fn of_client(mut settings: Settings, has_worked: Arc<AtomicBool>) -> Result<Self, Error> {
+    /// The same; whether the server has ever answered is shared with other connections of these settings.
+    pub(crate) fn sharing(mut settings: Settings, has_worked: Arc<AtomicBool>) -> Result<Self, Error> {
         let target = settings.resolve()?;
         settings.cap_timeouts();
         let tls = tls::Tls::new(&target)?;

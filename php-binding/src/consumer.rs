@@ -25,8 +25,8 @@ use crate::settings::default_deadline;
 use crate::waiting::Signals;
 use crate::worker::events::fields_of;
 
-/// How long the end of the last object waits for the server to know what became of the jobs, but in a request no longer than a call: a
-/// moment longer than that is sent to a server that is away.
+/// How long the end of the last object waits for the server to know what became of the jobs: 1 s more than outcomes are sent again; in a
+/// request no longer than a call.
 const FAREWELL: Duration = Duration::from_secs(9);
 /// Events that nobody reads are dropped, the oldest first.
 const MOST_EVENTS: usize = 1000;

@@ -388,6 +388,13 @@ impl WorkerEngine {
         }
     }
 
+    /// Starts nothing more, and ends when the current run has, however long that takes, until somebody asks for a stop.
+    pub fn retire(&self) {
+        if let Some(inner) = self.inner() {
+            inner.engine.retire();
+        }
+    }
+
     /// The worker's `run` is over: what the program does from now on is not the worker's.
     pub fn leave(&self) {
         if let Some(inner) = self.inner() {

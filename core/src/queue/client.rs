@@ -323,7 +323,7 @@ impl Shared {
         let confirmed_within = settings.command_timeout.min(settings.deadline);
         let Some(folder) = &self.embedded else {
             let around = self.stop.clone().map(|stop| Around { attached: None, stop: Some(stop) });
-            let connection = Connection::of_client(settings, Arc::clone(&self.has_worked))?;
+            let connection = Connection::sharing(settings, Arc::clone(&self.has_worked))?;
             return Ok(Backend { connection, around, confirmed_within });
         };
         let folder = match folder {
@@ -333,7 +333,7 @@ impl Shared {
         let attached = embedded::attach(folder, self.server_hint.as_deref()).await?;
         settings.url = Secret::new(format!("unix://{}", attached.socket().display()));
         let around = Around { attached: Some(attached), stop: self.stop.clone() };
-        let connection = Connection::of_client(settings, Arc::clone(&self.has_worked))?;
+        let connection = Connection::sharing(settings, Arc::clone(&self.has_worked))?;
         Ok(Backend { connection, around: Some(around), confirmed_within })
     }
 }

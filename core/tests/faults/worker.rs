@@ -305,7 +305,7 @@ async fn an_outcome_outlasts_an_outage_at_the_end_unless_the_stop_is_asked_for_a
         if is_urgent {
             engine.stop();
         }
-        let has_ended = engine.ended_within(Duration::from_secs(4)).is_some();
+        let has_ended = engine.ended_within(Duration::from_secs(6)).is_some();
         server.signal("-CONT");
         assert_eq!(has_ended, is_urgent);
         engine.ended().await.unwrap();

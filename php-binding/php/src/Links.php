@@ -70,7 +70,7 @@ final class Links
         if (str_starts_with($script, '/') || self::namedFolder() !== null) {
             array_unshift($arguments, self::absolute($script));
         }
-        foreach ($arguments as $path) {
+        foreach ([...$arguments, (string) self::namedFolder()] as $path) {
             for ($links = 0; $links < self::MOST_LINKS && str_starts_with($path, '/'); $links++) {
                 yield $path;
                 // Such as one in /usr/local/bin.

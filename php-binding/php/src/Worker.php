@@ -360,9 +360,7 @@ final class Worker
         try {
             $this->work($engine, $signals, $leftovers);
             $engine->done();
-            if (!$engine->isOver()) {
-                $engine->stop();
-            }
+            $engine->isOver() || $engine->retire(); // for its memory, or an exception of restartOn
             do {
                 $leftovers->clear();
                 $signals->arm();

@@ -122,14 +122,13 @@ class Around:
 
     def start(self) -> bool:
         """Call those of `on_start`, in the order in which they were given, and say whether no stop has ended that."""
-        asked = self._ending.asked()
         self._has_begun = not self._lifespan.starts
         for function in self._lifespan.starts:
-            if self._must_stop(asked):
+            if self._ending.asked():
                 return False
             self._has_begun = True
             try:
-                self._call(function, asked)
+                self._call(function, 0)
             except DulyError as error:
                 # Such as a lock that another process holds while it migrates the database.
                 raised_by_program(error)
@@ -141,10 +140,7 @@ class Around:
                 what = "the on_start function %s was interrupted: the worker stops"
                 log_safely(logging.WARNING, what, _name(function))
                 return False
-        return not self._lifespan.starts or not self._must_stop(asked)
-
-    def _must_stop(self, asked: int) -> bool:
-        return bool(self._ending.signals) or self._ending.asked() > asked
+        return not self._lifespan.starts or not self._ending.asked()
 
     def stop(self) -> None:
         """Call those of `on_stop`, the last that was given first, whatever one raises.

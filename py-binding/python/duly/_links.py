@@ -6,27 +6,63 @@ A process that is started later by that name runs the release to which the link 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+_MOST_LINKS = 40
+"""As many are followed as Linux follows."""
 
-def kept(paths: Iterable[str]) -> str | None:
-    """Give a name of the current folder that has a link in it; None if nobody has said one.
 
-    That is what the shell says (`PWD`), or else the link in one of these paths, if it is absolute, that leads nearest.
+@dataclass(frozen=True)
+class Link:
+    """A link, and where it leads."""
+
+    name: str
+    target: str
+
+    def renamed(self, text: str) -> str:
+        """Name by the link what has the name of where that leads, as the interpreter in scripts that pip writes."""
+        return self.name if text == self.target else text.replace(f"{self.target}/", f"{self.name}/")
+
+
+def of_current_folder(paths: Iterable[str]) -> Link | None:
+    """Find the link by which somebody has named the current folder; None if nobody has.
+
+    That is in what the shell says (`PWD`), or else in one of these paths, if it is absolute: that which leads nearest.
     """
-    with suppress(OSError):  # it is gone
+    try:
         here = str(Path.cwd())
-        named = os.environ.get("PWD", "")
-        if named.startswith("/") and named != here and os.path.realpath(named) == here:
-            return named
-        link = target = ""
-        for path in map(Path, paths):
-            for name in (path, *path.parents) if path.is_absolute() else ():
-                leads_to = os.path.realpath(name) if name.is_symlink() else ""
-                if len(leads_to) > len(target) and f"{here}/".startswith(f"{leads_to}/"):
-                    link, target = str(name), leads_to
-        if link:
-            return link + here[len(target) :]
-    return None
+    except OSError:  # it is gone
+        return None
+    shells = os.environ.get("PWD", "")
+    if shells.startswith("/") and shells != here and os.path.realpath(shells) == here:
+        return _without_common_end(Path(shells), Path(here))
+    nearest = Link("", "")
+    for path in _each(paths):
+        with suppress(OSError):  # nobody may look there
+            leads_to = os.path.realpath(path) if path.is_symlink() else ""
+            if len(leads_to) > len(nearest.target) and f"{here}/".startswith(f"{leads_to}/"):
+                nearest = Link(str(path), leads_to)
+    return nearest if nearest.name else None
+
+
+def _each(paths: Iterable[str]) -> Iterator[Path]:
+    """Give the absolute ones with the folders above, and those to which they lead if they are links themselves."""
+    for path in map(Path, paths):
+        for _ in range(_MOST_LINKS):
+            if not path.is_absolute():
+                break
+            yield path
+            yield from path.parents
+            try:
+                path = path.parent / path.readlink()
+            except (OSError, ValueError):
+                break
+
+
+def _without_common_end(name: Path, target: Path) -> Link:
+    while name.name == target.name:
+        name, target = name.parent, target.parent
+    return Link(str(name), str(target))

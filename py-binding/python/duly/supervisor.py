@@ -69,11 +69,10 @@ class Supervisor:
     that, or ended before it was ready. SIGTERM, SIGINT and SIGQUIT are passed on, a second one too; what has not ended
     fifteen seconds after the grace, or after the second signal, is killed. At SIGHUP and SIGUSR2 the processes are
     replaced one after the other. If the shell (PWD), or an absolute path of the command, names the current folder by a
-    link, a new process starts where that leads by then. A process with a permanent error, such as a wrong password at
-    the start, stops all.
-    With `reload`, all are restarted when a Python file below the current folder changes.
-    As the first process of a container it also waits for processes whose own parent has ended, and for other children
-    of the program.
+    link, a new process starts where that leads by then, and its command has the link as well. A process with a
+    permanent error, such as a wrong password at the start, stops all. With `reload`, all are restarted when a Python
+    file below the current folder changes. As the first process of a container it also waits for processes whose own
+    parent has ended, and for other children of the program.
 
     A process in which `Worker.run` runs on the main thread needs to do nothing for that. Any other one calls
     `duly.supervisor.ready()` when it is ready for jobs, and ends when SIGTERM comes, or when the supervisor dies. The
@@ -115,6 +114,7 @@ class Supervisor:
         self._signals: list[int] = []
         self._has_started = False
         self._folder: str | None = None
+        """Where processes start, by the link to it, if there is one."""
 
     def run(self) -> int:
         """Run until a signal stops it; return the exit status: the largest with which a process ended after the stop.
@@ -127,7 +127,9 @@ class Supervisor:
         """
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
-        self._folder = _links.kept([*self._command, *getattr(sys, "argv", []), sys.executable])
+        if link := _links.of_current_folder([*self._command, *getattr(sys, "argv", []), sys.executable]):
+            self._folder = link.renamed(str(Path.cwd()))
+            self._command = [link.renamed(word) for word in self._command]
         with self._wakeups() as wakeup:
             while (status := self._supervision.exit_code()) is None:
                 self._look_at_sources()
@@ -244,15 +246,13 @@ def _wait(descriptors: Sequence[int], seconds: float | None) -> None:
 def _start(command: Sequence[str], folder: str | None, holds_signals: bool) -> tuple[subprocess.Popen[bytes], int]:
     """Start a process; give it, and a descriptor from which `_heard` reads what it has said.
 
-    It starts in the current folder, or in this one if there is one.
+    It starts in the current folder, or in this one.
     With `holds_signals`, signals wait until it lets them in: before that Python would raise, or end.
     """
     line, says = os.pipe()  # first: it may fail
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (*STOPS, *RELOADS) if holds_signals else ())
     try:
         environment = {**os.environ, VARIABLE: f"{os.getpid()}:{says}"}
-        if folder is not None and not Path(folder).is_dir():
-            folder = None  # between two releases
         if folder is not None:
             environment["PWD"] = folder
         # Its own session: Ctrl-C in a terminal goes to the supervisor alone, which passes it on once.

@@ -53,14 +53,16 @@ const STANDS_LATE: u32 = 3;
 pub(super) const A_PAUSE: Duration = Duration::from_millis(1);
 /// Whatever the program's own code does next, the exception waits no longer for it.
 const LATEST: Duration = Duration::from_secs(1);
-/// Nor for code that begins and ends no `with`.
-const WITHOUT_A_WITH: Duration = Duration::from_secs(10);
+/// Nor for code that begins and ends no `with`. Behind [`PATIENCE`](duly::worker::PATIENCE) the worker would end its process.
+const WITHOUT_A_WITH: Duration = Duration::from_secs(4);
 /// With the GIL, so that nothing else of Python goes on: far longer than the system takes to begin a thread.
 const UNTIL_IT_RUNS: Duration = Duration::from_millis(10);
 /// How many frames are looked through.
 const DEEPEST: usize = 50;
 /// How many frames that have ended are kept for one run; then it is not known any more whether the thread stands still.
 const MOST_KEPT: usize = 1000;
+/// So many of these for the calls that begin or end a `with`.
+const MOST_OF_A_WITH: usize = 200;
 
 /// What of the library takes or frees a lock for its caller, wakes those that wait, or has its exceptions dropped.
 const NEVER: [&str; 27] = [
@@ -295,7 +297,7 @@ impl Looks {
             self.let_go(frame.into_bound(py));
         }
         // It is kept, so that no other one has its address.
-        self.in_a_with = of.filter(|_| self.ended.len() < MOST_KEPT).map(|of| (of.unbind(), since));
+        self.in_a_with = of.filter(|_| self.ended.len() < MOST_OF_A_WITH).map(|of| (of.unbind(), since));
         since.elapsed() >= LATEST || self.since.elapsed() >= WITHOUT_A_WITH
     }
 
@@ -440,7 +442,12 @@ fn within<'py>(frame: &Bound<'py, PyAny>, places: &Bound<'py, PyDict>) -> PyResu
             around = Within::With(frame.clone());
         }
         if WHOLE.iter().any(|(function, _)| *function == name) && is_whole(&frame, &name, places)? {
-            return Ok(if MAY_TAKE_LONG.contains(&&*name) { Within::End } else { Within::Dropped });
+            if !MAY_TAKE_LONG.contains(&&*name) {
+                return Ok(Within::Dropped);
+            }
+            if matches!(around, Within::Nothing) {
+                around = Within::End;
+            }
         }
         match &*name {
             "__del__" => return Ok(Within::Dropped),

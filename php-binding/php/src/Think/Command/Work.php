@@ -125,7 +125,7 @@ class Work extends Command
         }
         // Outside open_basedir, or a system without it.
         $why = '/proc/self/cmdline does not show them: set in php.ini what `php -d` would set';
-        Log::write("duly-worker: options of PHP before the script are not passed on, as {$why}");
+        Log::write("duly-worker: options of PHP before the script, if there are any, are not passed on: {$why}");
         return [];
     }
 }
