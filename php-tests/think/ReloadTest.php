@@ -71,7 +71,7 @@ final class ReloadTest extends ThinkTestCase
 
     public function testOptionsOfPhpArePassedOnOrTheirLossIsSaid(): void
     {
-        $note = 'options of PHP before the script are not passed on';
+        $note = 'options of PHP before the script, if there are any, are not passed on';
         foreach (['' => false, implode(':', array_diff(glob('/*') ?: [], ['/proc'])) => true] as $allowed => $isLost) {
             $this->queue->push(['order' => 1], name: 'order.named');
             $php = [PHP_BINARY, '-d', 'memory_limit=77M', '-d', "open_basedir={$allowed}"];
