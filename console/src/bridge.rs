@@ -5,12 +5,12 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use duly::{BridgeReport, Client, Durability, Error, ErrorKind, OldQueue, ScoreUnit, Stop};
+use duly::{BridgeReport, Client, Durability, Error, OldQueue, ScoreUnit, Stop};
 use tokio::sync::oneshot;
 
 use crate::actions::{Acting, Action};
 use crate::signals::Ends;
-use crate::target::{Target, all, given_for, partitions_of};
+use crate::target::{Target, all, chosen};
 use crate::{DONE, FAILED, INTERRUPTED, Output, invalid};
 
 /// How often a line says how far it is.
@@ -334,17 +334,10 @@ impl Bridge {
     /// Errors: `InvalidArgument` if the list of queues says another number.
     async fn partitions_of(&self, duly: &Client, queues: &BTreeSet<&str>) -> Result<u16, Error> {
         let given = self.partitions.map(|given| if given == 1 { 0 } else { given });
-        let listed = match (given, all(duly).await) {
-            // Who may not read the list must know.
-            (Some(given), Err(error)) if error.kind() == ErrorKind::PermissionDenied => return Ok(given.max(1)),
-            (_, listed) => listed?,
-        };
+        let listed = all(duly).await;
         let mut number = given;
         for queue in queues {
-            let of_queue = match given {
-                Some(given) => given_for(duly, queue, given, &listed).await?,
-                None => partitions_of(queue, &listed)?,
-            };
+            let of_queue = chosen(duly, queue, given, listed.as_deref()).await?;
             if of_queue == 1 {
                 return Err(invalid(format!("the queue {queue} has 1 partition: a bridge needs none, or 2 or more")));
             }

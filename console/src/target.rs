@@ -167,7 +167,7 @@ pub(crate) async fn chosen(
 /// keys, may be meant too.
 ///
 /// Errors: `InvalidArgument` if the list says another one.
-pub(crate) async fn given_for(client: &Client, name: &str, given: u16, listed: &[QueueInfo]) -> Result<u16, Error> {
+async fn given_for(client: &Client, name: &str, given: u16, listed: &[QueueInfo]) -> Result<u16, Error> {
     let mut same = listed.iter().filter(|queue| queue.name == name);
     let Some(first) = same.clone().next() else { return Ok(given) };
     if same.clone().any(|queue| queue.partitions == given) {
@@ -199,7 +199,7 @@ fn not_so_many(listed: &QueueInfo, given: u16) -> Error {
 /// What the list says of the queue of this name; 0 for one that has no partitions, or is not on the list.
 ///
 /// Errors: `InvalidArgument` if two queues have the name, one with partitions and one without.
-pub(crate) fn partitions_of(name: &str, listed: &[QueueInfo]) -> Result<u16, Error> {
+fn partitions_of(name: &str, listed: &[QueueInfo]) -> Result<u16, Error> {
     let same: Vec<u16> = listed.iter().filter(|queue| queue.name == name).map(|queue| queue.partitions).collect();
     let most = same.iter().copied().max().unwrap_or(0);
     if same.len() > 1 {

@@ -37,6 +37,7 @@
 use std::ffi::c_ulong;
 use std::time::{Duration, Instant};
 
+use duly::blocking::process::PATIENCE;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -53,8 +54,9 @@ const STANDS_LATE: u32 = 3;
 pub(super) const A_PAUSE: Duration = Duration::from_millis(1);
 /// Whatever the program's own code does next, the exception waits no longer for it.
 const LATEST: Duration = Duration::from_secs(1);
-/// Nor for code that begins and ends no `with`. Behind [`PATIENCE`](duly::worker::PATIENCE) the worker would end its process.
+/// Nor for code that begins and ends no `with`. Behind [`PATIENCE`] the worker would end its process.
 const WITHOUT_A_WITH: Duration = Duration::from_secs(4);
+const _: () = assert!(WITHOUT_A_WITH.as_millis() < PATIENCE.as_millis());
 /// With the GIL, so that nothing else of Python goes on: far longer than the system takes to begin a thread.
 const UNTIL_IT_RUNS: Duration = Duration::from_millis(10);
 /// How many frames are looked through.
