@@ -135,6 +135,23 @@ async def test_a_task_is_pushed_from_asyncio(app: duly.App) -> None:
     assert app.queue().find(pushed) is not None
 
 
+async def test_the_first_push_from_asyncio_is_waited_out_as_the_app_has_reached_the_server(
+    own_server: Server,
+) -> None:
+    app = duly.App(own_server.url)
+    app.client.ping()
+    own_server.kill()
+
+    @app.task
+    def follow_up(number: int) -> None: ...
+
+    pushing = asyncio.ensure_future(follow_up.apush(1))
+    await asyncio.wait([pushing], timeout=0.3)
+    assert not pushing.done()
+    own_server.start()
+    await pushing
+
+
 def test_drain_runs_what_is_due_by_a_clock_that_the_test_moves(
     app: duly.App, duly_app: Callable[[duly.App], AppUnderTest]
 ) -> None:

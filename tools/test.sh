@@ -68,39 +68,42 @@ build_ahead() {
 steps() {
     static
     check 'rust: documentation' cargo doc "${shape[@]}" --no-deps --lib --examples
-    tests 'rust: units' cargo test "${shape[@]}" --lib
     build_ahead
-    needs skins check 'python: stubs' python -m mypy.stubtest duly
     # Before those that need the skins side by side.
-    needs skins tests 'python: conformance' pytest python-tests/test_conformance.py
-    needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
+    needs skins check 'python: stubs' python -m mypy.stubtest duly
+    beside python_conformance php_conformance
     # Tests that wait for much of their time leave processors to what stands beside them.
-    beside integration small_ones_and_the_wheel
-    needs skins tests 'python: tests' pytest python-tests --ignore=python-tests/test_conformance.py \
-        --ignore=python-tests/test_docs_examples.py --numprocesses "$((3 * DULY_TEST_PROCESSES / 2))" --dist loadgroup --durations=20
-    beside plain_php_and_docs think_php laravel_and_messenger
+    beside integration other_rust_and_the_wheel
+    beside python_tests php_and_docs
     # The file says what PyO3 would find out about such a Python, which few machines have.
     check 'rust: a Python without the GIL' free_threaded
     check 'bench: guard of the plain path' python -m bench.guard
 }
 
+python_conformance() { needs skins tests 'python: conformance' pytest python-tests/test_conformance.py; }
+php_conformance() {
+    needs skins tests 'php: conformance' phpunit --configuration php-tests/phpunit.xml --testsuite conformance
+}
 integration() {
     tests 'rust: integration' cargo test "${shape[@]}" --no-fail-fast --test engine --test worker --test faults
 }
-small_ones_and_the_wheel() {
+other_rust_and_the_wheel() {
+    tests 'rust: units' cargo test "${shape[@]}" --lib
     tests 'rust: conformance' cargo test "${shape[@]}" --test conformance
     tests 'rust: examples in docs' env DULY_URL="embedded:$PWD/build/docs-server" cargo test "${shape[@]}" --doc
     check 'python: the wheel in an empty venv' ./tools/wheel.sh
 }
-plain_php_and_docs() {
-    needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh
-    needs skins tests 'docs: examples' with_ctrl_c pytest python-tests/test_docs_examples.py \
-        --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
+python_tests() {
+    needs skins tests 'python: tests' with_ctrl_c pytest python-tests --ignore=python-tests/test_conformance.py \
+        --ignore=python-tests/test_docs_examples.py --numprocesses "$((2 * DULY_TEST_PROCESSES))" --dist loadgroup --durations=20
 }
-think_php() { needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' with_ctrl_c ./tools/phpunit.sh --think; }
-laravel_and_messenger() {
+php_and_docs() {
+    needs skins tests 'php: tests' with_ctrl_c ./tools/phpunit.sh
+    needs skins tests 'php: ThinkPHP (DULY_THINK_VENDOR)' with_ctrl_c ./tools/phpunit.sh --think
     needs skins tests 'php: Laravel (DULY_LARAVEL_VENDOR)' with_ctrl_c ./tools/phpunit.sh --laravel
     needs skins tests 'php: Messenger (DULY_SYMFONY_VENDOR)' with_ctrl_c ./tools/phpunit.sh --symfony
+    needs skins tests 'docs: examples' with_ctrl_c pytest python-tests/test_docs_examples.py \
+        --numprocesses "$DULY_TEST_PROCESSES" --dist loadgroup
 }
 
 # Before the first step that needs it, whatever was chosen.

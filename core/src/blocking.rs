@@ -86,6 +86,7 @@ impl Client {
     /// Errors: `InvalidArgument`.
     pub fn new(builder: ClientBuilder) -> Result<Self, Error> {
         let (made, is_closed, hurried) = (PerProcess::new(), AtomicBool::new(false), OnceBox::new());
+        let builder = builder.keeping_what_is_reached();
         let client = Self { shared: Arc::new(Shared { builder, made, is_closed, hurried }) };
         client.inner()?;
         Ok(client)
@@ -144,6 +145,15 @@ impl Client {
         self.inner()?;
         let make = || Self::new(self.shared.builder.clone().deadline(deadline)).map(Box::new);
         self.shared.hurried.get_or_try_init(make).cloned()
+    }
+
+    /// Another client with the same settings, and connections of its own. An outage is one for both, whichever of them has worked.
+    ///
+    /// Errors: `InvalidArgument` if this client is closed.
+    #[doc(hidden)] // for Python
+    pub fn beside(&self) -> Result<Self, Error> {
+        self.inner()?;
+        Self::new(self.shared.builder.clone())
     }
 
     /// Its settings for another library in this process: see [`ClientBuilder::hand_over`].

@@ -20,6 +20,7 @@ use super::message::AsyncMessage as Message;
 use super::queue::AsyncQueue as Queue;
 use super::reserved::Reserved;
 use super::topic::AsyncTopic as Topic;
+use crate::client::Client as SyncClient;
 use crate::error::OrRaise as _;
 use crate::lock::AsyncLock;
 use crate::queue::object;
@@ -85,6 +86,13 @@ impl AsyncClient {
         });
         call.map(Bound::unbind)
     }
+}
+
+/// The client for asyncio with the settings of this one. See [`blocking::Client::beside`].
+#[pyfunction]
+pub(crate) fn _async_beside(py: Python<'_>, client: &SyncClient) -> PyResult<Py<AsyncClient>> {
+    let client = client.client().beside().or_raise()?;
+    Py::new(py, PyClassInitializer::from(AsyncClosing {}).add_subclass(AsyncClient { client }))
 }
 
 /// What is closed at the end of an `async with`.

@@ -44,6 +44,8 @@ pub struct ClientBuilder {
     listener: Listener,
     language: &'static str,
     stop: Option<Stop>,
+    /// Has the server ever answered a client of this builder? Kept for those that are built anew: beside it, and after a fork.
+    has_worked: Option<Arc<AtomicBool>>,
 }
 
 impl ClientBuilder {
@@ -68,7 +70,14 @@ impl ClientBuilder {
             listener: Listener::default(),
             language: "rust",
             stop: None,
+            has_worked: None,
         }
+    }
+
+    /// What a client of it has reached, those have reached that are built of its clones.
+    pub(crate) fn keeping_what_is_reached(mut self) -> Self {
+        self.has_worked.get_or_insert_default();
+        self
     }
 
     /// Where the server is. Without it: the environment's `DULY_URL`, else `redis://127.0.0.1:6379`.
@@ -259,7 +268,7 @@ impl ClientBuilder {
                 embedded,
                 server_hint: self.server_hint,
                 backend: OnceCell::new(),
-                has_worked: Arc::default(),
+                has_worked: self.has_worked.unwrap_or_default(),
                 is_closed: AtomicBool::new(false),
                 prefix: self.prefix,
                 ids: IdGenerator::new(),
