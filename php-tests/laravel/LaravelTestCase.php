@@ -23,4 +23,25 @@ abstract class LaravelTestCase extends AppTestCase
     {
         return new LaravelApp($this->server, $this->prefix);
     }
+
+    /** A handler whose code is in its data. */
+    protected function does(): void
+    {
+        $this->app->write('app/Does.php', '<?php
+            namespace App;
+            class Does
+            {
+                public function fire($job, array $data)
+                {
+                    note("run {$data["n"]}");
+                    eval($data["code"]);
+                }
+                public function failed(array $data, \Throwable $error)
+                {
+                    note("failed {$data["n"]}");
+                    eval($data["failed"] ?? "");
+                }
+            }
+        ');
+    }
 }

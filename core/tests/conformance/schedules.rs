@@ -6,7 +6,7 @@ use duly::{CatchUp, Error, Millis, Queue, Schedule, ScheduleView};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{PushArgs, span};
+use super::arguments::{PushArgs, span};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
