@@ -122,6 +122,9 @@ def test_the_link_that_leads_nearest_names_the_folder(monkeypatch: pytest.Monkey
     current = (str(shop / "current"), str(folder))
     assert named("worker.py", "/usr/bin/env", str(shop / "releases/1/bin")) == (str(tmp_path / "srv"), str(data))
     assert named(str(tmp_path), str(shop / "current/bin/python")) == current
+    link = found([str(shop / "current")])
+    assert link is not None
+    assert link.renamed(f"{shop}/releases/1/bin/python") == f"{shop}/current/bin/python", "a link above both"
     (tmp_path / "duly").symlink_to("srv/shop/current/bin/duly")
     assert named(str(tmp_path / "duly")) == current, "a link to the program"
     assert named(str(tmp_path), "/" + 5000 * "x") is None
@@ -132,6 +135,13 @@ def test_the_link_that_leads_nearest_names_the_folder(monkeypatch: pytest.Monkey
     assert named() == current
     monkeypatch.setenv("PWD", "/usr")
     assert named() is None
+    # Links that have the name of the folder to which they lead, as that of a disk, and the root.
+    (tmp_path / "bin").symlink_to(folder / "bin")
+    monkeypatch.setenv("PWD", str(tmp_path / "bin"))
+    assert named() == (str(tmp_path / "bin"), str(folder / "bin"))
+    (tmp_path / "root").symlink_to("/")
+    monkeypatch.setenv("PWD", f"{tmp_path}/root{folder}")
+    assert named() is None
 
 
 def test_what_is_named_by_the_release_is_named_by_the_link() -> None:
@@ -140,3 +150,5 @@ def test_what_is_named_by_the_release_is_named_by_the_link() -> None:
     renamed = ["/srv/current/.venv/bin/python", "-c", "sys.path.append('/srv/current/lib')", "/srv/releases/70/x"]
     assert [link.renamed(word) for word in words] == renamed
     assert link.renamed("/srv/releases/7") == "/srv/current"
+    others = ["/opt/srv/releases/7/x", "../srv/releases/7/x", "redis://host/srv/releases/7/x", "/srv/releases/7.old/x"]
+    assert [link.renamed(word) for word in others] == others

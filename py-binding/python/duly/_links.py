@@ -6,6 +6,7 @@ A process that is started later by that name runs the release to which the link 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,23 +25,32 @@ class Link:
 
     def renamed(self, text: str) -> str:
         """Name by the link what has the name of where that leads, as the interpreter in scripts that pip writes."""
-        return self.name if text == self.target else text.replace(f"{self.target}/", f"{self.name}/")
+        for target in dict.fromkeys([self.target, self._next()]):
+            # Not the end of another path, as `/app` is one of `/opt/app`.
+            whole_path = rf"(?<![\w.~/-]){re.escape(target)}(?=/|\Z)"
+            text = re.sub(whole_path, lambda _: self.name, text)
+        return text
+
+    def _next(self) -> str:
+        """Where it leads by other links that stay in the name, such as one above both."""
+        try:
+            return os.path.normpath(Path(self.name).parent / Path(self.name).readlink())
+        except OSError:
+            return self.target
 
 
 def of_current_folder(paths: Iterable[str]) -> Link | None:
     """Find the link by which somebody has named the current folder; None if nobody has.
 
-    That is in what the shell says (`PWD`), or else in one of these paths, if it is absolute: that which leads nearest.
+    That is in what the shell says (`PWD`) or in one of these paths, if it is absolute: that which leads nearest.
     """
     try:
         here = str(Path.cwd())
     except OSError:  # it is gone
         return None
     shells = os.environ.get("PWD", "")
-    if shells.startswith("/") and shells != here and os.path.realpath(shells) == here:
-        return _without_common_end(Path(shells), Path(here))
-    nearest = Link("", "")
-    for path in _each(paths):
+    nearest = Link("", "/")
+    for path in _each([shells, *paths] if os.path.realpath(shells) == here else paths):
         with suppress(OSError):  # nobody may look there
             leads_to = os.path.realpath(path) if path.is_symlink() else ""
             if len(leads_to) > len(nearest.target) and f"{here}/".startswith(f"{leads_to}/"):
@@ -60,9 +70,3 @@ def _each(paths: Iterable[str]) -> Iterator[Path]:
                 path = path.parent / path.readlink()
             except (OSError, ValueError):
                 break
-
-
-def _without_common_end(name: Path, target: Path) -> Link:
-    while name.name == target.name:
-        name, target = name.parent, target.parent
-    return Link(str(name), str(target))
