@@ -1121,6 +1121,18 @@ namespace Duly {
         }
 
         /**
+         * Tells the server that the run starts: should this process die from now on, the run counts. For owners of a
+         * `Consumer` whose jobs must not run twice: else its first death costs a job that has retries nothing, as it
+         * may only have been fetched ahead.
+         *
+         * @throws Exception\LeaseLostException another worker may run it
+         * @throws Exception\ExceptionInterface
+         */
+        public function noteStart(): void
+        {
+        }
+
+        /**
          * Sets when the lease ends, counted from now.
          *
          * @param int|float|null $lease how many seconds from now, 0.001 to 86,400. Default: 10

@@ -37,7 +37,7 @@ final class ConformanceTest extends TestCase
     private const ON_TOPIC = [
         'publish', 'subscribe', 'unsubscribe', 'pull', 'read', 'topic', 'members', 'bound',
     ];
-    private const ON_JOB = ['ack', 'fail', 'release', 'extend', 'progress'];
+    private const ON_JOB = ['ack', 'fail', 'release', 'extend', 'progress', 'note_start'];
     private const ON_SCHEDULES = [
         'remove_schedule' => 'remove', 'get_schedule' => 'get', 'pause_schedule' => 'pause',
         'resume_schedule' => 'resume', 'run_schedule' => 'runNow', 'next_slots' => 'next', 'list_schedules' => 'list',
@@ -148,7 +148,7 @@ final class ConformanceTest extends TestCase
                 if (isset($arguments['headers'])) {
                     $arguments['headers'] = (array) $arguments['headers'];
                 }
-                $job->{$verb}(...self::camelCase($arguments));
+                $job->{self::camel($verb)}(...self::camelCase($arguments));
                 return null;
             },
             $verb === 'set_limits' => function () use ($arguments): void {

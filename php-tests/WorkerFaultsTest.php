@@ -114,6 +114,37 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertSame('failed', $this->queue->find('a')?->state);
     }
 
+    public function testAWorkerThatItsProgramStopsEndsInAnOutage(): void
+    {
+        $this->queue->push('data', name: 'n');
+        $program = $this->worker('
+            $isAsked = false;
+            pcntl_signal(SIGUSR1, function () use ($worker, &$isAsked) {
+                $isAsked = true;
+                $worker->stop();
+            });
+            $worker->on("n", function () use (&$isAsked) {
+                say("begin");
+                while (!$isAsked) {
+                    usleep(1000);
+                }
+                say("end");
+            });
+            $worker->run();
+        ', 'lease: 30');
+        $program->hear('begin');
+        $this->server->signal(SIGSTOP);
+        try {
+            $program->signal(SIGUSR1);
+            $program->hear('end');
+            $program->signal(SIGUSR1);
+            self::assertSame(0, $program->end());
+        } finally {
+            $this->server->signal(SIGCONT);
+        }
+        self::assertStringContainsString('the server has not confirmed that, and the worker ends', $program->said());
+    }
+
     public function testOnFailedHearsOfJobsThatNoRunHereFailed(): void
     {
         $this->queue->push('data', id: 'dead', name: 'n', maxRetries: 0);

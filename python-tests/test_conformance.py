@@ -418,7 +418,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "fire_due": on_schedules("fire_due"),
     "advance": Run.advance,
     "redis": Run.redis,
-    **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend", "progress")},
+    **{verb: settle(verb) for verb in ("ack", "fail", "release", "extend", "progress", "note_start")},
 }
 
 

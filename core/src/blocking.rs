@@ -477,6 +477,12 @@ impl Job {
         block_on(part.note_progress(&self.job, fraction, text), || interrupt.check())
     }
 
+    /// See [`crate::Job::note_start`].
+    pub fn note_start<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
+        let part = self.part()?;
+        block_on(part.note_start(&self.job), || interrupt.check())
+    }
+
     /// See [`crate::Job::renew`].
     pub fn renew(&self, lease: Duration) -> Result<Renewal, Error> {
         Renewal::of(&self.job, &self.part()?, lease)

@@ -335,6 +335,7 @@ impl Run {
                 let reason = reason.unwrap_or_default();
                 self.job(&job)?.settle(release, &reason).await.map(|_| Value::Null)?
             }
+            Verb::NoteStart { job } => self.job(&job)?.note_start().await.map(|()| Value::Null)?,
             Verb::Extend { job, lease } => self.job(&job)?.extend(span(lease)?).await.map(|()| Value::Null)?,
             Verb::Cancel { id, key, only } => {
                 let states = |only: Vec<String>| only.iter().map(|state| State::parse(state)).collect();

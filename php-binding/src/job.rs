@@ -339,6 +339,11 @@ impl Job {
         Ok(self.note_progress(fraction, text)?)
     }
 
+    /// Tells the server that the run starts.
+    pub fn note_start(&self) -> PhpResult<()> {
+        Ok(self.job.note_start(&mut Signals)?)
+    }
+
     /// Sets the lease to end so many seconds from now.
     #[php(optional = lease)]
     pub fn extend(&self, lease: Option<&Zval>) -> PhpResult<()> {

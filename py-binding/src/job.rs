@@ -387,6 +387,11 @@ impl Job {
         wait(slf.py(), |signals| job.progress(fraction, &text, signals)).map(|()| slf.py().None())
     }
 
+    fn tell_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let job = slf.as_super().get().blocking()?;
+        wait(slf.py(), |signals| job.note_start(signals)).map(|()| slf.py().None())
+    }
+
     fn set_lease(slf: &Bound<'_, Self>, lease: Duration) -> PyResult<Py<PyAny>> {
         let job = slf.as_super().get().blocking()?;
         wait(slf.py(), |signals| job.extend(lease, signals)).map(|()| slf.py().None())

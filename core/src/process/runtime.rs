@@ -6,9 +6,9 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use once_cell::race::OnceBox;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
@@ -21,6 +21,8 @@ use crate::value::error::{Error, ErrorKind};
 
 /// How often a waiting call looks whether it was interrupted.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Behind so long without a call it is first looked at what has come: more often would cost each call of a busy program.
+const QUIET_MS: u64 = 50;
 /// How long an interrupted call may take to give back what it has got.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -304,6 +306,9 @@ fn until_interrupted<T, E>(
     // Left behind the call: what it leaves are tasks of the runtime on which it ran.
     let mut entered = None;
     let mut call = pin!(call);
+    if has_been_quiet() {
+        runtime.block_on(hear_what_has_come());
+    }
     loop {
         match run_a_while(runtime, call.as_mut()) {
             Ok(answer) => return Ok(answer),
@@ -314,6 +319,22 @@ fn until_interrupted<T, E>(
                 }
             }
         }
+    }
+}
+
+/// Did no blocking call begin for [`QUIET_MS`]? Nobody reads the sockets between two of them.
+fn has_been_quiet() -> bool {
+    static FIRST: OnceBox<Instant> = OnceBox::new();
+    static LAST_BEGAN_MS: AtomicU64 = AtomicU64::new(0);
+    let now = u64::try_from(FIRST.get_or_init(|| Box::new(Instant::now())).elapsed().as_millis()).unwrap_or(u64::MAX);
+    now.saturating_sub(LAST_BEGAN_MS.swap(now, Ordering::Relaxed)) >= QUIET_MS
+}
+
+/// That a server has closed a connection meanwhile is seen before a request is lost on it, of which nobody could say whether it was
+/// executed. First the runtime reads the sockets, then it runs the tasks that wait for them.
+async fn hear_what_has_come() {
+    for _ in 0..2 {
+        tokio::task::yield_now().await;
     }
 }
 

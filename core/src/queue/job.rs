@@ -325,6 +325,13 @@ impl Job {
         self.settle(Outcome::Release { after, counted: false }, "").await.map(|_| ())
     }
 
+    /// Tells the server that its run starts: should its worker die from now on, this run counts. Else the first death of a worker costs a job
+    /// of [`Consumer`](crate::worker::Consumer) nothing if it has retries, as it may only have been fetched ahead. One that was reserved by
+    /// hand is charged in any case. Errors: `LeaseLost`, also when the lease is over and nobody took the job back.
+    pub async fn note_start(&self) -> Result<(), Error> {
+        self.part().note_start(self).await
+    }
+
     /// Sets the lease to end this long from now. One that is over is ours until somebody takes the job back. Errors: `LeaseLost`.
     pub async fn extend(&self, lease: Duration) -> Result<(), Error> {
         self.part().extend_one(self, lease).await

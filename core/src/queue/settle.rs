@@ -130,6 +130,13 @@ impl Part {
         Ok(next)
     }
 
+    pub(crate) async fn note_start(&self, job: &Job) -> Result<(), Error> {
+        let mut outcomes = Outcomes::default();
+        outcomes.other(Verb::Start, job.id(), job.token(), None, 0, "", None);
+        let noted = self.settle_outcomes("note_start", &outcomes).await.map_err(|error| error.of_job(job.id()))?;
+        if noted.first() == Some(&true) { Ok(()) } else { Err(self.lease_lost("note_start", job)) }
+    }
+
     async fn settle_together(&self, mut parts: &[OneOutcome]) -> Result<Vec<bool>, Error> {
         let mut settled = Vec::with_capacity(parts.len());
         while !parts.is_empty() {

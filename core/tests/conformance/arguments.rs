@@ -68,6 +68,9 @@ pub(super) enum Verb {
         reason: Option<String>,
         counted: Option<bool>,
     },
+    NoteStart {
+        job: Value,
+    },
     Extend {
         job: Value,
         lease: f64,

@@ -41,6 +41,20 @@ const NEEDED: [&str; 31] = [
     "ZSCORE",
 ];
 
+/// By the server's `timeout`, a balancer, or a restart. Nobody reads the sockets of a blocking client between its calls.
+#[test]
+fn a_refusal_behind_a_connection_that_was_closed_in_a_pause_leaves_no_doubt() {
+    let server = Server::start();
+    let client = duly::blocking::Client::new(server.builder()).unwrap();
+    let queue = client.queue("orders").unwrap();
+    queue.push(new_job("first"), &mut duly::blocking::Uninterrupted).unwrap();
+    server.redis_cli(&["client", "kill", "type", "normal"]);
+    server.redis_cli(&["config", "set", "maxmemory", "1mb"]);
+    std::thread::sleep(Duration::from_millis(100)); // the pause
+    let error = queue.push(new_job("refused"), &mut duly::blocking::Uninterrupted).unwrap_err();
+    assert_kind(&error, ErrorKind::StorageFull);
+}
+
 #[tokio::test]
 async fn each_missing_permission_is_named_and_nothing_is_done_by_half() {
     let server = Server::start();

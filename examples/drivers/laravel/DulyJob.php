@@ -70,6 +70,20 @@ final class DulyJob extends Job implements JobContract
         return $this->decoded;
     }
 
+    /**
+     * A job with one try must not run twice, also if its worker dies: then Laravel finds that this run has counted.
+     * False if it is another worker's by now.
+     */
+    public function noteStart(): bool
+    {
+        try {
+            $this->reserved->noteStart();
+            return true;
+        } catch (LeaseLostException) {
+            return false;
+        }
+    }
+
     public function attempts(): int
     {
         return $this->reserved->attempt;

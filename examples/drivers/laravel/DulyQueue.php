@@ -9,6 +9,7 @@ use Duly\Consumer;
 use Duly\Exception\ExceptionInterface;
 use Duly\Exception\LeaseLostException;
 use Duly\NewJob;
+use Illuminate\Contracts\Queue\ClearableQueue;
 use Illuminate\Contracts\Queue\Queue as QueueContract;
 use Illuminate\Queue\Events\JobExceptionOccurred;
 use Illuminate\Queue\Events\WorkerStopping;
@@ -16,7 +17,7 @@ use Illuminate\Queue\Queue;
 use Illuminate\Queue\Worker;
 
 /** A connection of Laravel's queue: Laravel's worker runs the jobs, duly keeps and gives them. */
-final class DulyQueue extends Queue implements QueueContract
+final class DulyQueue extends Queue implements ClearableQueue, QueueContract
 {
     /** Laravel decides about retries. What reaches this number is no retry that it has wanted. */
     private const MAX_RETRIES = 99_999;
@@ -75,6 +76,16 @@ final class DulyQueue extends Queue implements QueueContract
     public function creationTimeOfOldestPendingJob($queue = null): ?int
     {
         return ($this->queue($queue)->peek('ready', limit: 1)[0] ?? null)?->pushedAt;
+    }
+
+    /**
+     * For `queue:clear`: what runs goes on.
+     *
+     * @param ?string $queue
+     */
+    public function clear($queue): int
+    {
+        return $this->queue($queue)->clear();
     }
 
     /**
@@ -165,7 +176,11 @@ final class DulyQueue extends Queue implements QueueContract
             self::report($consumer);
             return null;
         }
-        return $this->current = new DulyJob($this->container, $job, $this->connectionName);
+        $this->current = new DulyJob($this->container, $job, $this->connectionName);
+        if (($this->current->payload()['maxTries'] ?? null) === 1 && !$this->current->noteStart()) {
+            return $this->current = null;
+        }
+        return $this->current;
     }
 
     private function consumer(string $queue): Consumer
@@ -260,9 +275,7 @@ final class DulyQueue extends Queue implements QueueContract
     private static function optionsOf(string $payload): array
     {
         $known = json_decode($payload, true);
-        // With one try it must not run twice, also if its worker dies: duly looks after that.
-        $maxRetries = ($known['maxTries'] ?? null) === 1 ? 0 : self::MAX_RETRIES;
-        $options = ['raw' => $payload, 'maxRetries' => $maxRetries];
+        $options = ['raw' => $payload, 'maxRetries' => self::MAX_RETRIES];
         $name = $known['displayName'] ?? $known['job'] ?? '';
         if (is_string($name) && $name !== '' && strlen($name) <= 128) {
             $options['name'] = $name; // for those who look at the queue

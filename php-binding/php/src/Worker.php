@@ -71,6 +71,8 @@ final class Worker
     private RestartOn $restartOn;
     private Runs $runs;
     private bool $stopAsked = false;
+    /** Whether it was `stop` that has asked, of which the engine does not know yet. */
+    private bool $tellsEngine = false;
     /** @var array<string, array{string, string, array<string, Schedule>}> queue, owner and schedules */
     private array $schedules = [];
     /** The runs in this process, one of which may end it. */
@@ -132,7 +134,7 @@ final class Worker
     {
         $this->restartOn = clone $this->restartOn;
         $this->runs = $this->runs->copy($this->restartOn);
-        $this->stopAsked = false;
+        $this->stopAsked = $this->tellsEngine = false;
     }
 
     /**
@@ -251,8 +253,21 @@ final class Worker
         return $this;
     }
 
-    /** Makes `run` return after the running job. Call it from a handler or a signal handler. */
+    /**
+     * Makes `run` return after the running job. Call it from a handler or a signal handler. While the server is away,
+     * the outcomes of the last jobs are sent again for 8 s, or for 2 s behind a second call.
+     */
     public function stop(): void
+    {
+        $this->stopAsked = $this->tellsEngine = true;
+    }
+
+    /**
+     * As `stop`, but the last outcomes wait for the server until somebody stops the worker.
+     *
+     * @internal for `Duly\Think`
+     */
+    public function retire(): void
     {
         $this->stopAsked = true;
     }
@@ -284,7 +299,8 @@ final class Worker
     /**
      * Runs jobs until `stop`, a signal, `maxJobs`, `memory` or an exception of `restartOn`. Waits out server outages.
      *
-     * @return array<string, int> how many jobs are `acked`, `failed`, `released`, `lost` and `expired`
+     * @return array<string, int> how many jobs are `acked`, `failed`, `released`, `lost` and `expired`, without those
+     *     that their handlers have settled by a call
      *
      * @throws ExceptionInterface a permanent error, such as a wrong password at the start, or it runs already
      */
@@ -348,7 +364,8 @@ final class Worker
             $exits = new Exits($this->runs, $engine);
             self::$running = $exits;
             self::watchExit();
-            $signals = new Signals($engine, $this->stop(...), $this->runs->interrupt(...));
+            // At a signal the engine is stopped as well.
+            $signals = new Signals($engine, $this->retire(...), $this->runs->interrupt(...));
             Supervised::ready($this->grace, implode(', ', $this->queues()));
         } catch (\Throwable $error) {
             $this->runs->end();
@@ -360,8 +377,10 @@ final class Worker
         try {
             $this->work($engine, $signals, $leftovers);
             $engine->done();
+            $this->tell($engine);
             $engine->isOver() || $engine->retire(); // for its memory, or an exception of restartOn
             do {
+                $this->tell($engine);
                 $leftovers->clear();
                 $signals->arm();
                 // The hooks of jobs that failed elsewhere are other workers' by now.
@@ -375,7 +394,7 @@ final class Worker
             throw $error;
         } finally {
             $this->runs->end();
-            $this->stopAsked = false;
+            $this->stopAsked = $this->tellsEngine = false;
             self::$running = $outer;
             $signals->restore();
         }
@@ -396,6 +415,14 @@ final class Worker
         $settings = [$this->queues, $this->lease, $this->grace, $this->name, $this->maxJobs, $schedules];
         $settings = [...$settings, $this->timeout, $this->prefetch];
         WorkerEngine::check($this->client, ...$settings);
+    }
+
+    private function tell(WorkerEngine $engine): void
+    {
+        if ($this->tellsEngine) {
+            $this->tellsEngine = false;
+            $engine->stop();
+        }
     }
 
     private function work(WorkerEngine $engine, Signals $signals, Leftovers $leftovers): void

@@ -730,6 +730,13 @@ class Job(ReservedJob):
     def progress(self, fraction: float, text: str = "") -> None:
         """Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`."""
 
+    def note_start(self) -> None:
+        """Tell the server that the run starts: should this process die from now on, the run counts.
+
+        For owners of a `Consumer` whose jobs must not run twice. Else its first death costs a job that has retries
+        nothing, as it may only have been fetched ahead.
+        """
+
     def extend(self, lease: _Span | None = None) -> None:
         """Set the lease to end this long from now, 0.001 s to 24 h (default 10 s)."""
 
@@ -3088,6 +3095,13 @@ class AsyncJob(ReservedJob):
 
     def progress(self, fraction: float, text: str = "") -> Call[None]:
         """Report how far the run has come, from 0 to 1, with a text of at most 1 KiB, for `find` and `peek`."""
+
+    def note_start(self) -> Call[None]:
+        """Tell the server that the run starts: should this process die from now on, the run counts.
+
+        For owners of a `Consumer` whose jobs must not run twice. Else its first death costs a job that has retries
+        nothing, as it may only have been fetched ahead.
+        """
 
     def extend(self, lease: _Span | None = None) -> Call[None]:
         """Set the lease to end this long from now, 0.001 s to 24 h (default 10 s)."""

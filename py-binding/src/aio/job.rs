@@ -99,6 +99,12 @@ impl AsyncJob {
         start(slf.py(), note, |py, ()| Ok(py.None())).map(Bound::unbind)
     }
 
+    fn tell_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        let job = slf.as_super().get().job().clone();
+        let note = async move { job.note_start().await };
+        start(slf.py(), note, |py, ()| Ok(py.None())).map(Bound::unbind)
+    }
+
     fn set_lease(slf: &Bound<'_, Self>, lease: Duration) -> PyResult<Py<PyAny>> {
         let job = slf.as_super().get().job().clone();
         let extend = async move { job.extend(lease).await };

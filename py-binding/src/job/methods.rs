@@ -108,6 +108,14 @@ impl Job {
         Self::note_progress(slf, fraction_of(fraction)?, text.map(Text::into_string).unwrap_or_default())
     }
 
+    /// Tell the server that the run starts: should this process die from now on, the run counts.
+    ///
+    /// For owners of a `Consumer` whose jobs must not run twice. Else its first death costs a job that has retries
+    /// nothing, as it may only have been fetched ahead.
+    fn note_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        Self::tell_start(slf)
+    }
+
     /// Set the lease to end this long from now, 0.001 s to 24 h (default 10 s).
     #[pyo3(signature = (lease=None))]
     fn extend(slf: &Bound<'_, Self>, lease: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {

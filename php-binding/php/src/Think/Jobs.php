@@ -246,7 +246,7 @@ final class Jobs
     {
         if (GoneAway::means($thrown) || $this->restartOn->means($thrown)) {
             $this->app->log->record('duly: this worker ends, for a fresh one to go on', 'info');
-            $this->worker->stop();
+            $this->worker->retire();
         }
     }
 }
