@@ -1122,10 +1122,10 @@ namespace Duly {
 
         /**
          * Tells the server that the run starts: should this process die from now on, the run counts. For owners of a
-         * `Consumer` whose jobs must not run twice: else its first death costs a job that has retries nothing, as it
-         * may only have been fetched ahead.
+         * `Consumer` whose jobs must not run twice. Without it, the first death of a process does not count for a job
+         * with retries: the job may only have been fetched ahead.
          *
-         * @throws Exception\LeaseLostException another worker may run it
+         * @throws Exception\LeaseLostException its lease is over, or another worker has it
          * @throws Exception\ExceptionInterface
          */
         public function noteStart(): void

@@ -105,6 +105,15 @@ final class SettingsTest extends ServerTestCase
             $before = self::connectionsReceived($server);
             (new Client($server->url(), 'many59:'))->ping();
             self::assertSame($before + 1, self::connectionsReceived($server));
+            // Many at once, as on a page about all tenants.
+            $held = [];
+            for ($number = 0; $number < 40; $number++) {
+                $held[] = $client = new Client($server->url(), "held{$number}:");
+                $client->ping();
+            }
+            unset($held, $client);
+            (new Client($server->url(), 'held39:'))->ping();
+            Server::until(static fn (): bool => self::connectionsTo($server) <= 17, 'connections stay open');
         } finally {
             $server->close();
         }

@@ -208,6 +208,18 @@ def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Q
     assert found.at == 4102444800.0
 
 
+def test_a_key_of_a_failed_job_is_told_of(duly_command: Command, orders: duly.Queue) -> None:
+    orders.push(1, id="a", key="close:42", max_retries=0)
+    job = orders.reserve()
+    assert job is not None
+    job.fail("no")
+    for command in ("find", "why", "cancel"):
+        status, _, said = duly_command(command, "orders", "--key", "close:42")
+        assert (status, "no live job of orders has this key: it is done, has failed" in said) == (1, True), command
+        assert "`duly find orders --state failed --key-prefix close:42`" in said
+    assert "a  " in duly_command("find", "orders", "--state", "failed", "--key-prefix", "close:42")[1]
+
+
 def test_each_job_that_is_named_is_cancelled_or_said_not_to_be(duly_command: Command, orders: duly.Queue) -> None:
     def push() -> None:
         for name in ("a", "c"):

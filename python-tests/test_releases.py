@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import duly
@@ -104,51 +105,96 @@ def test_a_reload_runs_the_release_to_which_the_link_leads(
     assert worker.returncode == 0, said
 
 
-def test_the_link_that_leads_nearest_names_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = tmp_path / "data/shop/releases/1"
-    (folder / "bin").mkdir(parents=True)
-    (tmp_path / "srv").symlink_to("data")
-    shop = tmp_path / "srv/shop"
-    (shop / "current").symlink_to("releases/1")
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("PWD", str(folder))
-    found = _links.of_current_folder
+@dataclass
+class Folders:
+    """Folders below `root` with links to them, and a command that is started there."""
 
-    def named(*paths: str) -> tuple[str, str] | None:
-        link = found(paths)
-        return None if link is None else (link.name, link.target)
+    root: Path
+    monkeypatch: pytest.MonkeyPatch
 
-    data = tmp_path / "data"
-    current = (str(shop / "current"), str(folder))
-    assert named("worker.py", "/usr/bin/env", str(shop / "releases/1/bin")) == (str(tmp_path / "srv"), str(data))
-    assert named(str(tmp_path), str(shop / "current/bin/python")) == current
-    link = found([str(shop / "current")])
-    assert link is not None
-    assert link.renamed(f"{shop}/releases/1/bin/python") == f"{shop}/current/bin/python", "a link above both"
-    (tmp_path / "duly").symlink_to("srv/shop/current/bin/duly")
-    assert named(str(tmp_path / "duly")) == current, "a link to the program"
-    assert named(str(tmp_path), "/" + 5000 * "x") is None
-    monkeypatch.setenv("PWD", str(shop / "current"))
-    assert named() == current
-    monkeypatch.chdir(folder / "bin")
-    monkeypatch.setenv("PWD", str(shop / "current/bin"))
-    assert named() == current
-    monkeypatch.setenv("PWD", "/usr")
-    assert named() is None
-    # Links that have the name of the folder to which they lead, as that of a disk, and the root.
-    (tmp_path / "bin").symlink_to(folder / "bin")
-    monkeypatch.setenv("PWD", str(tmp_path / "bin"))
-    assert named() == (str(tmp_path / "bin"), str(folder / "bin"))
-    (tmp_path / "root").symlink_to("/")
-    monkeypatch.setenv("PWD", f"{tmp_path}/root{folder}")
-    assert named() is None
+    def link(self, name: str, target: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).symlink_to(target.replace("ROOT", str(self.root)))
+
+    def named(self, folder: str, *words: str, pwd: str = "") -> list[str]:
+        """Name the folder and the words by links, for a process that is started in the folder."""
+        (self.root / folder).mkdir(parents=True, exist_ok=True)
+        self.monkeypatch.chdir(self.root / folder)
+        self.monkeypatch.setenv("PWD", f"{self.root}/{pwd or folder}")
+        words = tuple(word.replace("ROOT", str(self.root)) for word in words)
+        links = _links.to_current_folder(words)
+        texts = [str(Path.cwd()), *words]
+        return [(links.renamed(text) if links else text).replace(str(self.root), "ROOT") for text in texts]
 
 
-def test_what_is_named_by_the_release_is_named_by_the_link() -> None:
-    link = _links.Link("/srv/current", "/srv/releases/7")
-    words = ["/srv/releases/7/.venv/bin/python", "-c", "sys.path.append('/srv/releases/7/lib')", "/srv/releases/70/x"]
-    renamed = ["/srv/current/.venv/bin/python", "-c", "sys.path.append('/srv/current/lib')", "/srv/releases/70/x"]
-    assert [link.renamed(word) for word in words] == renamed
-    assert link.renamed("/srv/releases/7") == "/srv/current"
-    others = ["/opt/srv/releases/7/x", "../srv/releases/7/x", "redis://host/srv/releases/7/x", "/srv/releases/7.old/x"]
-    assert [link.renamed(word) for word in others] == others
+@pytest.fixture
+def folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Folders:
+    return Folders(tmp_path.resolve(), monkeypatch)
+
+
+def test_the_link_of_the_shell_or_of_a_word_names_the_folder(folders: Folders) -> None:
+    folders.link("srv/current", "releases/7")
+    assert folders.named("srv/releases/7", "x", pwd="srv/current") == ["ROOT/srv/current", "x"]
+    assert folders.named("srv/releases/7/bin", pwd="srv/current/bin") == ["ROOT/srv/current/bin"]
+    assert folders.named("srv/releases/7", "ROOT/srv/current/x") == ["ROOT/srv/current", "ROOT/srv/current/x"]
+    folders.link("bin/duly", "../srv/current/bin/duly")
+    assert folders.named("srv/releases/7", "ROOT/bin/duly")[0] == "ROOT/bin/../srv/current", "to a program"
+    folders.link("loop", "loop")
+    others = ["ROOT/srv/releases/7/x", "/usr/bin/env", "ROOT/loop/x", "/" + 5000 * "x"]
+    assert folders.named("srv/releases/7", *others) == ["ROOT/srv/releases/7", *others], "no link leads there"
+
+
+def test_what_lies_in_the_release_is_named_by_the_link(folders: Folders) -> None:
+    folders.link("srv/current", "releases/7")
+    (folders.root / "srv/releases/7").mkdir(parents=True)
+    words = [
+        "ROOT/srv/releases/7/.venv/bin/python",
+        "--log-config=ROOT/srv/releases/7/log.json",
+        "sys.path.append('ROOT/srv/releases/7')",
+        "ROOT/a:ROOT/srv/releases/7/lib:ROOT/b",
+    ]
+    others = [
+        "ROOT/srv/releases/70/x",
+        "redis://hostROOT/srv/releases/7/x",
+        "unix://ROOT/srv/releases/7/x",
+        "../7",
+        "/",
+        "",
+    ]
+    by_link = [word.replace("releases/7", "current") for word in words]
+    assert folders.named("srv/releases/7", *words, *others, pwd="srv/current")[1:] == [*by_link, *others]
+
+
+def test_each_folder_has_its_own_link(folders: Folders) -> None:
+    in_release = "ROOT/srv/releases/7/.venv/bin/python"
+    by_link = "ROOT/srv/current/.venv/bin/python"
+    folders.link("srv/current", "releases/7")
+    # A way to a folder of the release, from outside and within it.
+    folders.link("app", "ROOT/srv/current/services/app")
+    assert folders.named("srv/releases/7/services/app", in_release, pwd="app") == ["ROOT/app", by_link]
+    folders.link("srv/releases/7/short", "services/app")
+    named = folders.named("srv/releases/7/services/app", in_release, pwd="srv/current/short")
+    assert named == ["ROOT/srv/current/short", by_link]
+    # Two links in a row, and one above both, so that the release has two names.
+    folders.link("www", "srv")
+    folders.link("live", "ROOT/www/current")
+    named = folders.named("srv/releases/7", "ROOT/www/releases/7/bin/python", in_release, pwd="live")
+    assert named == ["ROOT/live", "ROOT/live/bin/python", "ROOT/live/.venv/bin/python"]
+    named = folders.named("srv/releases/7", "ROOT/www/releases/7/bin/python", "ROOT/srv/current/bin/duly")
+    assert named == ["ROOT/srv/current", "ROOT/srv/current/bin/python", "ROOT/srv/current/bin/duly"]
+
+
+def test_what_lies_beside_the_folder_of_a_link_keeps_its_name(folders: Folders) -> None:
+    folders.link("srv/shop", "ROOT/home/shop")
+    assert folders.named("home/shop", "ROOT/home/venv/bin/python", pwd="srv/shop") == [
+        "ROOT/srv/shop",
+        "ROOT/home/venv/bin/python",
+    ]
+    folders.link("root", "/")
+    words = ["ROOT/home/venv/bin/python", "/usr//bin/env"]
+    pwd = f"root{folders.root}/home/shop"
+    assert folders.named("home/shop", *words, pwd=pwd) == ["ROOT/home/shop", *words]
+    # A name that a shell would take apart.
+    folders.link("my shop", "home/shop")
+    text = "exec ROOT/home/shop/run"
+    assert folders.named("home/shop", text, "ROOT/home/shop/run", pwd="my shop")[1:] == [text, "ROOT/my shop/run"]

@@ -76,8 +76,12 @@ impl Cancel {
                 }
                 Ok(None) => {
                     status = status.max(FAILED);
-                    let of = if only.is_empty() { "" } else { " in such a state" };
-                    output.complain(&format!("there is no job {}{of}", printable(which)));
+                    let why = match (only.is_empty(), is_key) {
+                        (true, true) => By::Key(which).absence(&self.one.queue),
+                        (true, false) => format!("there is no job {}", printable(which)),
+                        (false, _) => format!("there is no job {} in such a state", printable(which)),
+                    };
+                    output.complain(&why);
                 }
                 // What this one is says nothing of the others.
                 Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::InvalidArgument) => {

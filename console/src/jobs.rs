@@ -137,14 +137,13 @@ impl Find {
             return Err(invalid("either name the job or give a filter, not both"));
         }
         let queue = self.one.open(&output).await?;
-        let (found, what) = match self.which.by()? {
-            By::Id(id) => (queue.find(id).await?, "id"),
-            By::Key(key) => (queue.find_key(key).await?, "key"),
+        let by = self.which.by()?;
+        let found = match by {
+            By::Id(id) => queue.find(id).await?,
+            By::Key(key) => queue.find_key(key).await?,
         };
         let Some(found) = found else {
-            let queue = &self.one.queue;
-            output
-                .complain(&format!("no job of {queue} has this {what}: it is done, was cancelled, or never was there"));
+            output.complain(&by.absence(&self.one.queue));
             return Ok(FAILED);
         };
         if self.shown.json {
@@ -216,10 +215,7 @@ impl Why {
             None => trace.as_ref().and_then(end_of),
         };
         let Some((state, why)) = told else {
-            output.complain(&format!(
-                "nothing is known of such a job of {}: it is done, was cancelled, or never was there",
-                self.one.queue
-            ));
+            output.complain(&by.absence(&self.one.queue));
             return Ok(FAILED);
         };
         if self.shown.json {

@@ -4,6 +4,7 @@ use clap::Args;
 use duly::{Client, ClientBuilder, Error, ErrorKind, MAX_QUEUES, Queue, QueueInfo};
 
 use crate::actions::Action;
+use crate::show::printable;
 use crate::{Output, invalid};
 
 /// Which server of duly.
@@ -95,6 +96,20 @@ pub(crate) struct Which {
 pub(crate) enum By<'a> {
     Id(&'a str),
     Key(&'a str),
+}
+
+impl By<'_> {
+    /// Why a queue has no such job. The key of one that has failed is free.
+    pub(crate) fn absence(&self, queue: &str) -> String {
+        match self {
+            Self::Id(_) => format!("no job of {queue} has this id: it is done, was cancelled, or never was there"),
+            Self::Key(key) => format!(
+                "no live job of {queue} has this key: it is done, has failed, was cancelled, or never was there; \
+                 `duly find {queue} --state failed --key-prefix {}` shows those that have failed",
+                printable(key)
+            ),
+        }
+    }
 }
 
 impl Which {

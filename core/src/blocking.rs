@@ -136,7 +136,7 @@ impl Client {
         self.shared.made.get(|| self.shared.builder.clone().build())
     }
 
-    /// The same server over other connections, with this deadline: for people, who look at a page. It is made once, and lives as long as this
+    /// A sibling with this deadline: for people, who look at a page. It is made once, and lives as long as this
     /// client.
     ///
     /// Errors: `InvalidArgument` if this client is closed.
@@ -147,11 +147,11 @@ impl Client {
         self.shared.hurried.get_or_try_init(make).cloned()
     }
 
-    /// Another client with the same settings, and connections of its own. An outage is one for both, whichever of them has worked.
+    /// Another client with the same settings, and connections of its own. Once one of them has reached the server, both wait out an outage.
     ///
     /// Errors: `InvalidArgument` if this client is closed.
     #[doc(hidden)] // for Python
-    pub fn beside(&self) -> Result<Self, Error> {
+    pub fn sibling(&self) -> Result<Self, Error> {
         self.inner()?;
         Self::new(self.shared.builder.clone())
     }

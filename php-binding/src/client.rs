@@ -101,20 +101,16 @@ impl Arguments<'_> {
             Some(client)
         };
         let known = found(&mut kept());
-        if let Some(client) = known {
-            return Ok(Client { client: RefCell::new(Some(client)) });
-        }
-        let builder = self.builder(connect, command, deadline, default_deadline)?;
-        let client = Arc::new(blocking::Client::new(builder)?);
-        let gone = {
-            let mut kept = kept();
-            kept.push((key, Arc::clone(&client)));
-            let is_idle = |(_, client): &(Key, Shared)| Arc::strong_count(client) == 1;
-            let too_many = kept.iter().filter(|entry| is_idle(entry)).count() > MOST_KEPT;
-            let oldest = if too_many { kept.iter().position(is_idle) } else { None };
-            oldest.map(|at| kept.remove(at))
+        let client = if let Some(client) = known {
+            client
+        } else {
+            let builder = self.builder(connect, command, deadline, default_deadline)?;
+            let client = Arc::new(blocking::Client::new(builder)?);
+            kept().push((key, Arc::clone(&client)));
+            client
         };
-        if gone.is_some() {
+        let gone = surplus(&mut kept());
+        if !gone.is_empty() {
             drop(gone);
             process::end_what_is_gone();
         }
@@ -346,4 +342,21 @@ fn log(event: &ClientEvent) {
     } else {
         eprintln!("{text}");
     }
+}
+
+/// Those that nobody uses beyond [`MOST_KEPT`], the ones that were used longest ago: they are kept no more. Many may have been in use at once.
+fn surplus(kept: &mut Vec<(Key, Shared)>) -> Vec<(Key, Shared)> {
+    let is_idle = |(_, client): &(Key, Shared)| Arc::strong_count(client) == 1;
+    let mut surplus = kept.iter().filter(|entry| is_idle(entry)).count().saturating_sub(MOST_KEPT);
+    let (mut gone, mut left) = (Vec::new(), Vec::new());
+    if surplus == 0 {
+        return gone;
+    }
+    for entry in kept.drain(..) {
+        let goes = surplus > 0 && is_idle(&entry);
+        surplus -= usize::from(goes);
+        if goes { gone.push(entry) } else { left.push(entry) }
+    }
+    *kept = left;
+    gone
 }

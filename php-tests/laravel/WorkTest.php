@@ -127,6 +127,33 @@ final class WorkTest extends LaravelTestCase
         self::assertCount(1, preg_grep('/^run 1/', $this->app->notes()) ?: []);
     }
 
+    public function testAJobWithOneTryWhoseStartCannotBeNotedKeepsItsTry(): void
+    {
+        $this->useServerThatKeepsData();
+        $this->app->replace('boot.php', "'lease' => 1", "'lease' => 30");
+        // Of short jobs the next ones are fetched ahead.
+        $this->app->evaluate('
+            for ($n = 10; $n < 40; $n++) {
+                $queue->push(new App\Close($n));
+            }
+            $queue->push(new App\Close(1, ["sleep 2"]));
+            $queue->push(new App\Close(2, [], tries: 1));
+        ');
+        putenv('DULY_DEADLINE=1');
+        $work = $this->start('duly');
+        putenv('DULY_DEADLINE');
+        $this->app->hear('run 1 attempt 1');
+        $this->untilAcked(30);
+        Server::until(fn (): bool => $this->queue->counts()->reserved === 2, 'it fetches nothing ahead', 10.0);
+        $this->server->kill();
+        $this->app->hear('ran 1');
+        Server::until(fn (): bool => str_contains($this->app->log(), 'noteStart'), 'the start is noted', 10.0);
+        $this->server->start();
+        $this->app->hear('ran 2 attempt 1');
+        $work->kill();
+        $this->server->close();
+    }
+
     public function testAJobWithOneTryIsReleasedAllTheSame(): void
     {
         $this->app->evaluate('$queue->push(new App\Close(1, ["release 0"], tries: 1));');

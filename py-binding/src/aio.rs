@@ -10,7 +10,7 @@ mod reserved;
 mod schedules;
 mod topic;
 
-pub(crate) use client::{_async_beside, AsyncClient};
+pub(crate) use client::{_async_sibling, AsyncClient};
 pub(crate) use future::{ready, start, start_reserve};
 pub(crate) use job::{AsyncJob, start_lock_of};
 pub(crate) use message::AsyncMessage;

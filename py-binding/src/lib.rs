@@ -109,7 +109,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(push_many::_push_all, module)?)?;
     module.add_function(wrap_pyfunction!(console::_console, module)?)?;
     module.add_function(wrap_pyfunction!(web::serves_requests, module)?)?;
-    module.add_function(wrap_pyfunction!(aio::_async_beside, module)?)?;
+    module.add_function(wrap_pyfunction!(aio::_async_sibling, module)?)?;
     module.add_function(wrap_pyfunction!(aio::_give_back, module)?)?;
     module.add_function(wrap_pyfunction!(lock::_give_up, module)?)?;
     // Without `__all__` in the module, which would list what users take from `duly` and `duly.aio`.

@@ -27,7 +27,7 @@ impl Call<'_> {
         self.query.only(&["partitions"])?;
         let queue = self.queue().await?;
         let found = if by_key { queue.find_key(&self.job).await? } else { queue.find(&self.job).await? };
-        let found = found.ok_or_else(|| no_job(by_key))?;
+        let found = found.ok_or_else(|| Refusal::no_job(by_key))?;
         Reply::ok(&Viewed::found(&found)?)
     }
 
@@ -109,7 +109,7 @@ impl Call<'_> {
             (true, None) => queue.cancel_key(job).await?,
             (true, Some(only)) => queue.cancel_key_only(job, &only).await?,
         };
-        let Cancelled { id, was } = cancelled.ok_or_else(|| no_job(by_key))?;
+        let Cancelled { id, was } = cancelled.ok_or_else(|| Refusal::no_job(by_key))?;
         Reply::ok(&json!({ "id": id, "was": was.as_str() }))
     }
 
@@ -145,8 +145,4 @@ impl Call<'_> {
         let reply = Reply::ok(&json!({ "jobs": ids.iter().zip(&outcomes).map(said).collect::<Vec<_>>() }))?;
         Ok(reply.with_outcome(outcome))
     }
-}
-
-fn no_job(by_key: bool) -> Refusal {
-    Refusal::no_job(if by_key { "key" } else { "id" })
 }

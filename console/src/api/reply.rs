@@ -162,8 +162,12 @@ impl Refusal {
     }
 
     /// No job has this id or key.
-    pub(super) fn no_job(what: &str) -> Self {
-        let why = format!("no job of this queue has this {what}: it is done, was cancelled, or never was there");
+    pub(super) fn no_job(by_key: bool) -> Self {
+        let why = if by_key {
+            "no live job of this queue has this key: it is done, has failed, was cancelled, or never was there"
+        } else {
+            "no job of this queue has this id: it is done, was cancelled, or never was there"
+        };
         Self::new(StatusCode::NOT_FOUND, ErrorKind::NotFound.as_str(), why)
     }
 

@@ -70,7 +70,7 @@ impl Call<'_> {
                 Err(_) => {}
             }
         }
-        Err(refused.map_or_else(|| Refusal::no_job("id"), Refusal::from))
+        Err(refused.map_or_else(|| Refusal::no_job(false), Refusal::from))
     }
 
     /// What becomes of a job that is not done.

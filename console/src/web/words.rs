@@ -320,8 +320,8 @@ words! {
 
     results_for: "Results for “{}”", "“{}”的查找结果";
     nothing_found: "Nothing found", "没有找到";
-    nothing_found_more: "No job has this id or key, in {} queues: it is done, was cancelled, or never was there.", "在 {} 个队列中没有任务使用此 ID 或键：已完成、已取消，或从未存在。";
-    searched: "{} queues were searched.", "已查找 {} 个队列。";
+    nothing_found_more: "No job has this id, and no live one this key, in the queues that were searched ({}): it is done, was cancelled, or never was there. The key of a job that has failed is free: look for it on the page of its queue, by the filter of failed jobs.", "已查找的队列（{} 个）中没有任务使用此 ID，也没有未结束的任务使用此键：已完成、已取消，或从未存在。失败任务的键已被释放：请在其队列页面用失败任务的筛选查找。";
+    searched: "Queues that were searched: {}.", "已查找 {} 个队列。";
     searched_some: "Only the first {} queues were searched: open a queue to look into it.", "只查找了前 {} 个队列，请打开具体队列继续查找。";
     search_more: "Type the id or the key of a job, or a part of the name of a queue.", "输入任务的 ID 或键，或队列名称的一部分。";
     in_queue: "Id or key of a job", "任务的 ID 或键";

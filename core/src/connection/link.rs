@@ -300,21 +300,22 @@ impl Link {
     /// Sends one request and waits for its answer. `asking`: this server is only importing the slot.
     pub(super) async fn send(&self, request: Request<'_>, asking: bool, patience: Patience) -> Result<Value, Trouble> {
         match request {
-            Request::Plain(cmd) => self.answer_of(self.exchange(cmd, None, asking, patience).await?.0),
-            Request::Script { call, again, spares } => {
-                Ok(self.script(call, (again, spares), None, asking, patience).await?.0)
-            }
+            Request::Plain(cmd) => self.answer_of(self.exchange(cmd, asking, patience).await?),
+            Request::Script { call, again, spares } => self.script(call, (again, spares), asking, patience).await,
             Request::Durable { call, durability, again } => {
                 let Some(wait) = durability.wait_command() else {
-                    return Ok(self.script(call, (again, false), None, asking, patience).await?.0);
+                    return self.script(call, (again, false), asking, patience).await;
                 };
                 if matches!(durability, Durability::Fsync { .. }) {
                     self.check_aof(patience).await?;
                 }
-                let (value, confirmed) = self.script(call, (again, false), Some(&wait), asking, patience).await?;
-                // What was not executed has nothing to confirm.
+                let value = self.script(call, (again, false), asking, patience).await?;
+                // What was not executed has nothing to confirm. So it is no part of the same write: behind a script that the server does
+                // not know yet it would hold up the next attempt for as long as a replica is away.
                 if !is_refusal(&value) {
-                    self.check_confirmed(durability, confirmed)?;
+                    let waited = self.exchange(&wait, false, patience).await;
+                    let confirmed = waited.and_then(|confirmed| self.check_confirmed(durability, confirmed));
+                    confirmed.map_err(|trouble| Trouble { may_have_run: true, ..trouble })?;
                 }
                 Ok(value)
             }
@@ -339,52 +340,31 @@ impl Link {
         &self,
         call: &Call<'_>,
         (again, spares): (bool, bool),
-        wait: Option<&Cmd>,
         asking: bool,
         patience: Patience,
-    ) -> Result<(Value, Option<Value>), Trouble> {
+    ) -> Result<Value, Trouble> {
         let how = (self.in_cluster, again, spares);
-        let (mut value, mut waited) =
-            self.exchange(&script_command("EVALSHA", call.script.sha(), call, how), wait, asking, patience).await?;
+        let mut value =
+            self.exchange(&script_command("EVALSHA", call.script.sha(), call, how), asking, patience).await?;
         if matches!(&value, Value::ServerError(said) if classify::is_unknown_script(said)) {
             // Not SCRIPT LOAD: one command less, and nothing to do on any other server.
-            (value, waited) =
-                self.exchange(&script_command("EVAL", &call.script.text, call, how), wait, asking, patience).await?;
+            value = self.exchange(&script_command("EVAL", &call.script.text, call, how), asking, patience).await?;
         }
-        Ok((self.answer_of(value)?, waited))
+        self.answer_of(value)
     }
 
-    /// One round trip: `[ASKING] command [wait]`, in one write, so that nothing comes between on a shared link.
-    async fn exchange(
-        &self,
-        cmd: &Cmd,
-        wait: Option<&Cmd>,
-        asking: bool,
-        patience: Patience,
-    ) -> Result<(Value, Option<Value>), Trouble> {
+    /// One round trip: `[ASKING] command`, in one write, so that nothing comes between on a shared link.
+    async fn exchange(&self, cmd: &Cmd, asking: bool, patience: Patience) -> Result<Value, Trouble> {
         let mut connection = self.connection.clone();
-        let answered = if wait.is_none() && !asking {
-            let answer = self.life.wait(pin!(connection.send_packed_command(cmd)), cmd, patience).await;
-            answer.map(|sent| sent.map(|value| (value, None)))
-        } else {
+        let answered = if asking {
             let mut pipeline = redis::pipe();
-            if asking {
-                pipeline.cmd("ASKING");
-            }
-            pipeline.add_command(cmd.clone());
-            if let Some(wait) = wait {
-                pipeline.add_command(wait.clone());
-            }
-            let count = 1 + usize::from(asking) + usize::from(wait.is_some());
+            pipeline.cmd("ASKING").add_command(cmd.clone());
             // On the heap, because it is rare, and every call's future would have to have room for it.
-            let mut sending = Box::pin(connection.send_packed_commands(&pipeline, 0, count));
+            let mut sending = Box::pin(connection.send_packed_commands(&pipeline, 0, 2));
             let answer = self.life.wait(sending.as_mut(), cmd, patience).await;
-            answer.map(|sent| {
-                sent.map(|replies| {
-                    let mut replies = replies.into_iter().skip(usize::from(asking));
-                    (replies.next().unwrap_or(Value::Nil), replies.next())
-                })
-            })
+            answer.map(|sent| sent.map(|replies| replies.into_iter().nth(1).unwrap_or(Value::Nil)))
+        } else {
+            self.life.wait(pin!(connection.send_packed_command(cmd)), cmd, patience).await
         };
         match answered {
             Some(Ok(answer)) => Ok(answer),
@@ -420,7 +400,7 @@ impl Link {
         if self.aof_works.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let (value, _) = self.exchange(&words(&["WAITAOF", "1", "0", "1"]), None, false, patience).await?;
+        let value = self.exchange(&words(&["WAITAOF", "1", "0", "1"]), false, patience).await?;
         self.answer_of(value).map_err(|trouble| {
             if trouble.error.kind() == ErrorKind::Unsupported {
                 Trouble::refused(Error::new(
@@ -439,7 +419,7 @@ impl Link {
         Ok(())
     }
 
-    fn check_confirmed(&self, durability: Durability, confirmed: Option<Value>) -> Result<(), Trouble> {
+    fn check_confirmed(&self, durability: Durability, confirmed: Value) -> Result<(), Trouble> {
         let not_durable = |message: String| {
             Trouble::refused(Error::new(
                 ErrorKind::NotDurable,
@@ -449,7 +429,7 @@ impl Link {
                 ),
             ))
         };
-        match (durability, self.answer_of(confirmed.unwrap_or(Value::Nil))?) {
+        match (durability, self.answer_of(confirmed)?) {
             (Durability::Replicas { count, .. }, Value::Int(replicas)) if replicas >= i64::from(count) => Ok(()),
             (Durability::Replicas { count, timeout }, Value::Int(replicas)) => Err(not_durable(format!(
                 "{replicas} of {count} replicas of {} confirmed within {} ms",

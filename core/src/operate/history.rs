@@ -46,7 +46,8 @@ pub enum Happening {
     Promoted,
     /// A worker got it, [`TraceEvent::token`] with its lease.
     Reserved,
-    /// Its worker said that its run was about to start. Only of jobs without retries, and of such as were there when a worker died.
+    /// Its worker said that its run was about to start. Only of jobs without retries, of such as were there when a worker died, and by
+    /// [`note_start`](crate::Job::note_start).
     Started,
     /// Its run came to a good end, and it is gone.
     Done,

@@ -21,8 +21,8 @@ use crate::value::error::{Error, ErrorKind};
 
 /// How often a waiting call looks whether it was interrupted.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
-/// Behind so long without a call it is first looked at what has come: more often would cost each call of a busy program.
-const QUIET_MS: u64 = 50;
+/// How often at most a call first looks for what has come: more often would cost each call of a busy program.
+const EACH_LOOK_MS: u64 = 50;
 /// How long an interrupted call may take to give back what it has got.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -272,11 +272,7 @@ pub async fn leftovers_end() {
 /// Ends the connections of clients that are gone. The runtime of blocking calls runs only while there is one.
 pub(crate) fn end_what_is_gone() {
     let Ok(runtime) = local() else { return };
-    runtime.block_on(async {
-        for _ in 0..3 {
-            tokio::task::yield_now().await;
-        }
-    });
+    runtime.block_on(take_turns(3));
 }
 
 /// Runs a call to its end, and asks `interrupted` ten times a second whether to give it up. It is asked outside the runtime:
@@ -306,9 +302,7 @@ fn until_interrupted<T, E>(
     // Left behind the call: what it leaves are tasks of the runtime on which it ran.
     let mut entered = None;
     let mut call = pin!(call);
-    if has_been_quiet() {
-        runtime.block_on(hear_what_has_come());
-    }
+    look_for_what_has_come(runtime);
     loop {
         match run_a_while(runtime, call.as_mut()) {
             Ok(answer) => return Ok(answer),
@@ -322,18 +316,24 @@ fn until_interrupted<T, E>(
     }
 }
 
-/// Did no blocking call begin for [`QUIET_MS`]? Nobody reads the sockets between two of them.
-fn has_been_quiet() -> bool {
+/// Looks for what has come since the last call, if the last look is long ago: nobody reads the sockets between two calls. That a server has
+/// closed a connection is seen before a request is lost on it, of which nobody could say whether it was executed.
+fn look_for_what_has_come(runtime: &Runtime) {
     static FIRST: OnceBox<Instant> = OnceBox::new();
-    static LAST_BEGAN_MS: AtomicU64 = AtomicU64::new(0);
-    let now = u64::try_from(FIRST.get_or_init(|| Box::new(Instant::now())).elapsed().as_millis()).unwrap_or(u64::MAX);
-    now.saturating_sub(LAST_BEGAN_MS.swap(now, Ordering::Relaxed)) >= QUIET_MS
+    static LAST_LOOK_MS: AtomicU64 = AtomicU64::new(0);
+    let now =
+        || u64::try_from(FIRST.get_or_init(|| Box::new(Instant::now())).elapsed().as_millis()).unwrap_or(u64::MAX);
+    if now().saturating_sub(LAST_LOOK_MS.load(Ordering::Relaxed)) >= EACH_LOOK_MS {
+        // First the runtime reads the sockets, then it runs the tasks that wait for them.
+        runtime.block_on(take_turns(2));
+        // Behind it: of two threads that call at once, both look.
+        LAST_LOOK_MS.store(now(), Ordering::Relaxed);
+    }
 }
 
-/// That a server has closed a connection meanwhile is seen before a request is lost on it, of which nobody could say whether it was
-/// executed. First the runtime reads the sockets, then it runs the tasks that wait for them.
-async fn hear_what_has_come() {
-    for _ in 0..2 {
+/// Lets the runtime read its sockets and run its tasks.
+async fn take_turns(number: usize) {
+    for _ in 0..number {
         tokio::task::yield_now().await;
     }
 }

@@ -325,9 +325,9 @@ impl Job {
         self.settle(Outcome::Release { after, counted: false }, "").await.map(|_| ())
     }
 
-    /// Tells the server that its run starts: should its worker die from now on, this run counts. Else the first death of a worker costs a job
-    /// of [`Consumer`](crate::worker::Consumer) nothing if it has retries, as it may only have been fetched ahead. One that was reserved by
-    /// hand is charged in any case. Errors: `LeaseLost`, also when the lease is over and nobody took the job back.
+    /// Tells the server that its run starts: should its worker die from now on, this run counts. Without it, the first death of a
+    /// [`Consumer`](crate::worker::Consumer) does not count for a job with retries: it may only have been fetched ahead. A job that was
+    /// reserved by hand is charged in any case. Errors: `LeaseLost`, also when the lease is over and nobody took the job back.
     pub async fn note_start(&self) -> Result<(), Error> {
         self.part().note_start(self).await
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::verbs::{self, Verb, assert_kind, new_job, summary};
 use crate::support::{self, Server};
-use duly::{ErrorKind, LockOptions, Queue, ReserveOptions};
+use duly::{Durability, ErrorKind, LockOptions, Queue, ReserveOptions};
 
 /// Every command that a script calls.
 const NEEDED: [&str; 31] = [
@@ -40,6 +40,25 @@ const NEEDED: [&str; 31] = [
     "ZREMRANGEBYRANK",
     "ZSCORE",
 ];
+
+/// A server that was restarted knows no script, and what waits for a replica behind its refusal would wait twice.
+#[tokio::test]
+async fn a_durable_push_to_a_server_that_does_not_know_the_script_waits_once() {
+    let server = Server::start();
+    let deadline = Duration::from_secs(1);
+    let client = server.builder().deadline(deadline).fail_fast(true).build().unwrap();
+    let queue = client.queue("orders").unwrap();
+    let durable = |id: &str| new_job(id).durability(Durability::Replicas { count: 1 });
+    for known in [false, true] {
+        if !known {
+            server.redis_cli(&["script", "flush"]);
+        }
+        let error = queue.push(durable(&format!("known: {known}"))).await.unwrap_err();
+        assert_kind(&error, ErrorKind::NotDurable);
+        assert!(error.job_id().is_some());
+        assert_eq!(queue.counts().await.unwrap().ready, 1 + u64::from(known), "the server is there");
+    }
+}
 
 /// By the server's `timeout`, a balancer, or a restart. Nobody reads the sockets of a blocking client between its calls.
 #[test]

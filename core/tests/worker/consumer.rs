@@ -225,6 +225,25 @@ async fn what_cannot_be_stored_decides_nothing() {
     again.ack(None).unwrap();
 }
 
+/// For owners whose jobs must not run twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_noted_counts_when_the_process_dies() {
+    for (is_noted, attempt) in [(false, 1), (true, 2)] {
+        let it = Pulling::new(with(|settings| settings.lease = A_WHILE));
+        let ids = it.push(1).await;
+        let delivery = it.next().await;
+        if is_noted {
+            delivery.job().note_start().await.unwrap();
+        }
+        // As if it had died a minute ago.
+        it.server.redis_cli(&["zadd", "duly:{orders}:reserved", "1", &ids[0]]);
+        let again = it.queue.reserve(&ReserveOptions::new()).await.unwrap().pop().expect("the job");
+        assert_eq!((again.id(), again.attempt()), (&*ids[0], attempt));
+        assert_eq!(refused(delivery.job().note_start().await).0, ErrorKind::LeaseLost);
+        again.ack().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_that_is_dropped_goes_back_uncounted() {
     let it = Pulling::new(settings(1));

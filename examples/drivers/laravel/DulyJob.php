@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace App\Queue;
 
 use Duly\Exception\CorruptException;
+use Duly\Exception\ExceptionInterface;
 use Duly\Exception\LeaseLostException;
 use Illuminate\Container\Container;
 use Illuminate\Contracts\Debug\ExceptionHandler;
@@ -74,13 +75,16 @@ final class DulyJob extends Job implements JobContract
      * A job with one try must not run twice, also if its worker dies: then Laravel finds that this run has counted.
      * False if it is another worker's by now.
      */
-    public function noteStart(): bool
+    public function mayStart(): bool
     {
         try {
-            $this->reserved->noteStart();
+            (int) ($this->payload()['maxTries'] ?? 0) === 1 && $this->reserved->noteStart();
             return true;
         } catch (LeaseLostException) {
             return false;
+        } catch (ExceptionInterface $error) {
+            $this->reserved->release(); // not started: it keeps its try
+            throw $error;
         }
     }
 

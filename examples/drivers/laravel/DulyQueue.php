@@ -165,22 +165,23 @@ final class DulyQueue extends Queue implements ClearableQueue, QueueContract
         }
         $this->giveUp('its handler neither deleted nor released it', $this->settings['retry_after'] ?? 60);
         $consumer = $this->consumer($this->name($queue));
-        try {
-            $job = $consumer->next($index === 0 ? $this->settings['block_for'] ?? 1.0 : 0.0);
-        } catch (ExceptionInterface $error) {
-            // It is over for this one, as by a wrong password. The next call makes another.
-            $this->consumer = null;
-            throw $error;
-        }
-        if ($job === null) {
-            self::report($consumer);
-            return null;
-        }
-        $this->current = new DulyJob($this->container, $job, $this->connectionName);
-        if (($this->current->payload()['maxTries'] ?? null) === 1 && !$this->current->noteStart()) {
-            return $this->current = null;
-        }
-        return $this->current;
+        $wait = $index === 0 ? $this->settings['block_for'] ?? 1.0 : 0.0;
+        do {
+            try {
+                $job = $consumer->next($wait);
+            } catch (ExceptionInterface $error) {
+                // It is over for this one, as by a wrong password. The next call makes another.
+                $this->consumer = null;
+                throw $error;
+            }
+            if ($job === null) {
+                self::report($consumer);
+                return null;
+            }
+            $next = new DulyJob($this->container, $job, $this->connectionName);
+            // One whose start cannot be noted goes back.
+        } while (!$next->mayStart());
+        return $this->current = $next;
     }
 
     private function consumer(string $queue): Consumer

@@ -255,7 +255,7 @@ final class Worker
 
     /**
      * Makes `run` return after the running job. Call it from a handler or a signal handler. While the server is away,
-     * the outcomes of the last jobs are sent again for 8 s, or for 2 s behind a second call.
+     * the outcomes of the last jobs are sent again for 8 s, or for 2 s after a second call behind the last run.
      */
     public function stop(): void
     {
@@ -377,10 +377,10 @@ final class Worker
         try {
             $this->work($engine, $signals, $leftovers);
             $engine->done();
-            $this->tell($engine);
+            $this->tell($engine, $signals);
             $engine->isOver() || $engine->retire(); // for its memory, or an exception of restartOn
             do {
-                $this->tell($engine);
+                $this->tell($engine, $signals);
                 $leftovers->clear();
                 $signals->arm();
                 // The hooks of jobs that failed elsewhere are other workers' by now.
@@ -417,12 +417,13 @@ final class Worker
         WorkerEngine::check($this->client, ...$settings);
     }
 
-    private function tell(WorkerEngine $engine): void
+    private function tell(WorkerEngine $engine, Signals $signals): void
     {
-        if ($this->tellsEngine) {
-            $this->tellsEngine = false;
+        // Behind a signal, which has stopped the engine, this asks for the same.
+        if ($this->tellsEngine && $signals->came() === []) {
             $engine->stop();
         }
+        $this->tellsEngine = false;
     }
 
     private function work(WorkerEngine $engine, Signals $signals, Leftovers $leftovers): void

@@ -733,8 +733,8 @@ class Job(ReservedJob):
     def note_start(self) -> None:
         """Tell the server that the run starts: should this process die from now on, the run counts.
 
-        For owners of a `Consumer` whose jobs must not run twice. Else its first death costs a job that has retries
-        nothing, as it may only have been fetched ahead.
+        For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
+        count for a job with retries: the job may only have been fetched ahead.
         """
 
     def extend(self, lease: _Span | None = None) -> None:
@@ -3099,8 +3099,8 @@ class AsyncJob(ReservedJob):
     def note_start(self) -> Call[None]:
         """Tell the server that the run starts: should this process die from now on, the run counts.
 
-        For owners of a `Consumer` whose jobs must not run twice. Else its first death costs a job that has retries
-        nothing, as it may only have been fetched ahead.
+        For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
+        count for a job with retries: the job may only have been fetched ahead.
         """
 
     def extend(self, lease: _Span | None = None) -> Call[None]:
@@ -3118,6 +3118,6 @@ class _LongPush:
 def _push_all(queue: AsyncQueue, jobs: list[NewJob], *, ids: bool, durability: str | None) -> Call[PushSummary]: ...
 def _console(arguments: list[str]) -> int: ...
 def _serves_requests() -> bool: ...
-def _async_beside(client: Client) -> AsyncClient: ...
+def _async_sibling(client: Client) -> AsyncClient: ...
 def _give_back(jobs: list[AsyncJob]) -> None: ...
 def _give_up(lock: AsyncLock) -> None: ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,48 +15,52 @@ from pathlib import Path
 
 _MOST_LINKS = 40
 """As many are followed as Linux follows."""
+_PATH_IN_TEXT = re.compile(r"""(?<![\w.~/+@-])/(?!/)[^\s'"`=:,;()\[\]{}<>|&$\\]*""")
 
 
 @dataclass(frozen=True)
-class Link:
-    """A link, and where it leads."""
+class Links:
+    """The links that lead to the current folder or to folders above it."""
 
-    name: str
-    target: str
+    names: dict[str, str]
+    """By where they lead, without any link."""
 
     def renamed(self, text: str) -> str:
-        """Name by the link what has the name of where that leads, as the interpreter in scripts that pip writes."""
-        for target in dict.fromkeys([self.target, self._next()]):
-            # Not the end of another path, as `/app` is one of `/opt/app`.
-            whole_path = rf"(?<![\w.~/-]){re.escape(target)}(?=/|\Z)"
-            text = re.sub(whole_path, lambda _: self.name, text)
-        return text
+        """Name by these links what lies where they lead, as the interpreter in scripts that pip writes."""
+        if text.startswith("/") and ":" not in text:
+            return self._by_link(text)
+        return _PATH_IN_TEXT.sub(lambda path: self._by_link(path[0], is_in_text=True), text)
 
-    def _next(self) -> str:
-        """Where it leads by other links that stay in the name, such as one above both."""
-        try:
-            return os.path.normpath(Path(self.name).parent / Path(self.name).readlink())
-        except OSError:
-            return self.target
+    def _by_link(self, path: str, *, is_in_text: bool = False) -> str:
+        folder = path
+        # By where each leads: a folder has several names where there are links above it.
+        while folder.strip("/"):
+            name = self.names.get(os.path.realpath(folder))
+            if name is not None:
+                is_named = Path(folder).is_symlink()
+                would_break = is_in_text and shlex.quote(name) != name
+                return path if is_named or would_break else name + path[len(folder) :]
+            folder = folder.rpartition("/")[0]
+        return path
 
 
-def of_current_folder(paths: Iterable[str]) -> Link | None:
-    """Find the link by which somebody has named the current folder; None if nobody has.
+def to_current_folder(paths: Iterable[str]) -> Links | None:
+    """Find the links by which somebody has named the current folder, or folders above it; None if nobody has.
 
-    That is in what the shell says (`PWD`) or in one of these paths, if it is absolute: that which leads nearest.
+    They are in what the shell says (`PWD`) and in those of these paths that are absolute.
     """
     try:
         here = str(Path.cwd())
     except OSError:  # it is gone
         return None
     shells = os.environ.get("PWD", "")
-    nearest = Link("", "/")
+    names: dict[str, str] = {}
     for path in _each([shells, *paths] if os.path.realpath(shells) == here else paths):
         with suppress(OSError):  # nobody may look there
             leads_to = os.path.realpath(path) if path.is_symlink() else ""
-            if len(leads_to) > len(nearest.target) and f"{here}/".startswith(f"{leads_to}/"):
-                nearest = Link(str(path), leads_to)
-    return nearest if nearest.name else None
+            if leads_to.strip("/") and f"{here}/".startswith(f"{leads_to}/"):
+                names.setdefault(leads_to, str(path))
+    return Links(names) if names else None
 
 
 def _each(paths: Iterable[str]) -> Iterator[Path]:

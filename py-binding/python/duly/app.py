@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
 from duly import middleware as _middleware
-from duly._core import Client, NewJob, Schedule, _async_beside
+from duly._core import Client, NewJob, Schedule, _async_sibling
 from duly._failures import count_as_own
 from duly._handlers import CATCH_ALL
 from duly._lifespan import Lifespan, Resources
@@ -300,7 +300,7 @@ class App:
         self.tasks: dict[str, Task[Any, Any]] = {}  # first: a half-made app is printed, too
         try:
             self.client = Client(url, **settings)
-            self.async_client = _async_beside(self.client)
+            self.async_client = _async_sibling(self.client)
             self._queue = self.client.queue(queue).name
             self._middleware = tuple(_middleware.check(middleware))
             self._owner = owner

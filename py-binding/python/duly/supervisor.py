@@ -127,9 +127,9 @@ class Supervisor:
         """
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
-        if link := _links.of_current_folder([*self._command, *getattr(sys, "argv", []), sys.executable]):
-            self._folder = link.renamed(str(Path.cwd()))
-            self._command = [link.renamed(word) for word in self._command]
+        if links := _links.to_current_folder([*self._command, *getattr(sys, "argv", []), sys.executable]):
+            self._folder = links.renamed(str(Path.cwd()))
+            self._command = [links.renamed(word) for word in self._command]
         with self._wakeups() as wakeup:
             while (status := self._supervision.exit_code()) is None:
                 self._look_at_sources()
@@ -273,7 +273,7 @@ def _checked(command: Sequence[str]) -> list[str]:
     words = [] if isinstance(command, str | bytes) else list(command)
     if not words or not all(isinstance(word, str | os.PathLike) for word in words):
         raise InvalidArgumentError("command must be a list of texts, such as [sys.executable, 'worker.py']")
-    return [os.fspath(word) for word in words]
+    return [os.fsdecode(word) for word in words]
 
 
 def _heard(line: int) -> bytes | None:

@@ -88,10 +88,10 @@ impl AsyncClient {
     }
 }
 
-/// The client for asyncio with the settings of this one. See [`blocking::Client::beside`].
+/// The client for asyncio with the settings of this one. See [`blocking::Client::sibling`].
 #[pyfunction]
-pub(crate) fn _async_beside(py: Python<'_>, client: &SyncClient) -> PyResult<Py<AsyncClient>> {
-    let client = client.client().beside().or_raise()?;
+pub(crate) fn _async_sibling(py: Python<'_>, client: &SyncClient) -> PyResult<Py<AsyncClient>> {
+    let client = client.client().sibling().or_raise()?;
     Py::new(py, PyClassInitializer::from(AsyncClosing {}).add_subclass(AsyncClient { client }))
 }
 

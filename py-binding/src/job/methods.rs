@@ -110,8 +110,8 @@ impl Job {
 
     /// Tell the server that the run starts: should this process die from now on, the run counts.
     ///
-    /// For owners of a `Consumer` whose jobs must not run twice. Else its first death costs a job that has retries
-    /// nothing, as it may only have been fetched ahead.
+    /// For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
+    /// count for a job with retries: the job may only have been fetched ahead.
     fn note_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::tell_start(slf)
     }
