@@ -17,6 +17,7 @@ mod invariants;
 mod lengths;
 mod limits;
 mod locks;
+mod options;
 mod orders;
 mod parked;
 mod queues;
