@@ -136,8 +136,7 @@ impl Client {
         self.shared.made.get(|| self.shared.builder.clone().build())
     }
 
-    /// A sibling with this deadline: for people, who look at a page. It is made once, and lives as long as this
-    /// client.
+    /// A sibling with this deadline: for people who look at a page. It is made once, and lives as long as this client.
     ///
     /// Errors: `InvalidArgument` if this client is closed.
     #[doc(hidden)] // for the page

@@ -172,7 +172,7 @@ impl State {
         UnsubscribeReply::Ended
     }
 
-    /// The cut as it is told.
+    /// What a member is told of the messages that it has lost.
     pub(super) fn lost(&self, name: &str) -> Option<CutOffReply> {
         let (at, first, last) = self.cut_off.get(name)?;
         let last = (*last).max(self.first - 1);

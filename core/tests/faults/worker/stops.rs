@@ -77,7 +77,7 @@ async fn an_outcome_outlasts_an_outage_at_the_end_unless_the_stop_is_asked_for_a
     }
 }
 
-/// Another program has written over the queue: no waiting cures that, and what has run is named.
+/// Another program has written over the queue: waiting does not help, so the worker ends and names the jobs that have run.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outcome_that_is_refused_for_good_is_told_of() {
     let server = Server::start();
