@@ -114,9 +114,18 @@ def chromium() -> Iterator[webdriver.Chrome]:
 
 
 @pytest.fixture(scope="module")
-def driver() -> Iterator[webdriver.Chrome]:
+def chrome() -> Iterator[webdriver.Chrome]:
     with chromium() as driver:
         yield driver
+
+
+@pytest.fixture
+def driver(chrome: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
+    """Chromium at an empty page with an empty console: the last test's page would go on with asking its server."""
+    chrome.get("about:blank")
+    chrome.get_log("browser")  # type: ignore[no-untyped-call]
+    yield chrome
+    chrome.get("about:blank")
 
 
 @pytest.fixture
