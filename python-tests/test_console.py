@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -208,16 +209,18 @@ def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Q
     assert found.at == 4102444800.0
 
 
-def test_a_key_of_a_failed_job_is_told_of(duly_command: Command, orders: duly.Queue) -> None:
-    orders.push(1, id="a", key="close:42", max_retries=0)
+@pytest.mark.parametrize("key", ["close:42", "close order 42", "it's $(42)", "-42"])
+def test_a_key_of_a_failed_job_is_told_of(duly_command: Command, orders: duly.Queue, key: str) -> None:
+    orders.push(1, id="a", key=key, max_retries=0)
     job = orders.reserve()
     assert job is not None
     job.fail("no")
     for command in ("find", "why", "cancel"):
-        status, _, said = duly_command(command, "orders", "--key", "close:42")
+        status, _, said = duly_command(command, "orders", f"--key={key}")
         assert (status, "no live job of orders has this key: it is done, has failed" in said) == (1, True), command
-        assert "`duly find orders --state failed --key-prefix close:42`" in said
-    assert "a  " in duly_command("find", "orders", "--state", "failed", "--key-prefix", "close:42")[1]
+        program, *advised = shlex.split(said.split("`")[1])
+        assert (program, advised[:4]) == ("duly", ["find", "orders", "--state", "failed"])
+        assert "a  " in duly_command(*advised)[1]
 
 
 def test_each_job_that_is_named_is_cancelled_or_said_not_to_be(duly_command: Command, orders: duly.Queue) -> None:

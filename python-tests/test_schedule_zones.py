@@ -162,6 +162,7 @@ FIRED = dict(
 )
 
 
+@pytest.mark.timeout(600)  # it computes for a quarter of a minute, on a machine that does nothing else
 def test_a_year_of_fires(server: Server, prefix: str) -> None:
     """The clock goes on by six hours at a time, and each slot fires in the step in which it is due."""
     step = 6 * 3600

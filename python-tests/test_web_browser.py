@@ -44,7 +44,7 @@ class Browser:
         self.home = ""
 
     def enter(self, web: Web) -> None:
-        self.driver.delete_all_cookies()
+        self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
         self.driver.get(web.address)
         self.home = f"http://127.0.0.1:{web.port}"
 
@@ -121,8 +121,9 @@ def chrome() -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture
 def driver(chrome: webdriver.Chrome) -> Iterator[webdriver.Chrome]:
-    """Chromium at an empty page with an empty console: the last test's page would go on with asking its server."""
+    """Chromium at an empty page, without cookies or errors: the last test's page would go on with asking its server."""
     chrome.get("about:blank")
+    chrome.execute_cdp_cmd("Network.clearBrowserCookies", {})
     chrome.get_log("browser")  # type: ignore[no-untyped-call]
     yield chrome
     chrome.get("about:blank")
@@ -305,9 +306,7 @@ def test_a_page_in_an_application_works_in_its_folder(driver: webdriver.Chrome, 
     fill(client)
     browser = Browser(driver)
     with asgi(client, can=lambda _action, _scope: True) as port:
-        driver.delete_all_cookies()
         browser.home = f"http://127.0.0.1:{port}{IN_URL}"
-        browser.problems()
         browser.go("")
         assert driver.current_url == f"{browser.home}/overview"
         browser.go("/queue?queue=orders&state=ready")

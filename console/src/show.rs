@@ -71,6 +71,23 @@ pub(crate) fn printable(text: &str) -> String {
     shown
 }
 
+/// Is it text that somebody can copy as it is shown?
+pub(crate) fn can_be_copied(text: &str) -> bool {
+    !text.chars().any(|one| one.is_control() || is_invisible(one))
+}
+
+/// As a shell reads it.
+pub(crate) fn quoted(text: &str) -> String {
+    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.:/@%+".contains(one);
+    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// An option of a command that a message shows, with its value, whatever that begins with.
+pub(crate) fn option(name: &str, value: &str) -> String {
+    let between = if value.starts_with('-') { '=' } else { ' ' };
+    format!("{name}{between}{}", quoted(value))
+}
+
 /// The name of a queue behind the options of a command that a message shows: it is none of them, whatever it begins with.
 pub(crate) fn argument(name: &str) -> String {
     if name.starts_with('-') { format!("-- {name}") } else { name.to_owned() }

@@ -4,7 +4,7 @@ use clap::Args;
 use duly::{Client, ClientBuilder, Error, ErrorKind, MAX_QUEUES, Queue, QueueInfo};
 
 use crate::actions::Action;
-use crate::show::printable;
+use crate::show::{can_be_copied, option};
 use crate::{Output, invalid};
 
 /// Which server of duly.
@@ -103,11 +103,13 @@ impl By<'_> {
     pub(crate) fn absence(&self, queue: &str) -> String {
         match self {
             Self::Id(_) => format!("no job of {queue} has this id: it is done, was cancelled, or never was there"),
-            Self::Key(key) => format!(
-                "no live job of {queue} has this key: it is done, has failed, was cancelled, or never was there; \
-                 `duly find {queue} --state failed --key-prefix {}` shows those that have failed",
-                printable(key)
-            ),
+            Self::Key(key) => {
+                let prefix = if can_be_copied(key) { option(" --key-prefix", key) } else { String::new() };
+                format!(
+                    "no live job of {queue} has this key: it is done, has failed, was cancelled, or never was there; \
+                     `duly find {queue} --state failed{prefix}` shows those that have failed"
+                )
+            }
         }
     }
 }

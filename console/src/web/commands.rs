@@ -5,12 +5,12 @@ use maud::{Markup, html};
 
 use super::named::Named;
 use super::view::View;
-use crate::show::is_invisible;
+use crate::show::{can_be_copied, option, quoted};
 
 /// Nothing for a job whose id cannot be copied from a page.
 pub(crate) fn show(view: &View<'_>, named: &Named, job: &JobView) -> Markup {
     let id = &job.envelope.id;
-    if id.chars().any(|one| one.is_control() || is_invisible(one)) {
+    if !can_be_copied(id) {
         return html! {};
     }
     let commands = verbs(job.state, |act| view.may(act)).into_iter();
@@ -40,8 +40,7 @@ fn command(prefix: &str, named: &Named, verb: &str, id: &str, more: &str) -> Str
         words.push(format!("--partitions {}", named.partitions));
     }
     if prefix != DEFAULT_PREFIX {
-        let between = if prefix.starts_with('-') { '=' } else { ' ' };
-        words.push(format!("--prefix{between}{}", quoted(prefix)));
+        words.push(option("--prefix", prefix));
     }
     if !more.is_empty() {
         words.push(more.to_owned());
@@ -52,12 +51,6 @@ fn command(prefix: &str, named: &Named, verb: &str, id: &str, more: &str) -> Str
     }
     words.extend([named.name.clone(), quoted(id)]);
     words.join(" ")
-}
-
-/// As a shell reads it.
-fn quoted(text: &str) -> String {
-    let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.:/@%+".contains(one);
-    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

@@ -65,6 +65,21 @@ async fn without_a_history_a_trace_tells_what_the_stored_job_does_and_nothing_is
 }
 
 #[tokio::test]
+async fn a_start_is_noted_once_for_each_run() {
+    let server = Server::start();
+    let (_client, queue) = at_a_still_clock(&server).await;
+    queue.push(job("a").retry(at_once())).await.unwrap();
+    for outcome in [Outcome::FAILURE, Outcome::Release { after: Millis::new(0), counted: false }, Outcome::FailNow] {
+        let held = take(&queue).await;
+        held.note_start().await.unwrap();
+        held.note_start().await.unwrap();
+        held.settle(outcome, "no").await.unwrap();
+    }
+    let known = happenings(&queue, "a").await;
+    assert_eq!(known.iter().filter(|what| **what == "started").count(), 3, "{known:?}");
+}
+
+#[tokio::test]
 async fn the_life_of_a_job_is_known_when_it_is_gone() {
     let server = Server::start();
     let (client, queue) = at_a_still_clock(&server).await;

@@ -735,6 +735,10 @@ class Job(ReservedJob):
 
         For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
         count for a job with retries: the job may only have been fetched ahead.
+
+        Raises:
+            LeaseLostError: the lease is over, or the job was settled: do not run it.
+
         """
 
     def extend(self, lease: _Span | None = None) -> None:
@@ -3101,6 +3105,10 @@ class AsyncJob(ReservedJob):
 
         For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
         count for a job with retries: the job may only have been fetched ahead.
+
+        Raises:
+            LeaseLostError: the lease is over, or the job was settled: do not run it.
+
         """
 
     def extend(self, lease: _Span | None = None) -> Call[None]:

@@ -112,6 +112,9 @@ impl Job {
     ///
     /// For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
     /// count for a job with retries: the job may only have been fetched ahead.
+    ///
+    /// Raises:
+    ///     LeaseLostError: the lease is over, or the job was settled: do not run it.
     fn note_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::tell_start(slf)
     }

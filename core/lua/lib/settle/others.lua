@@ -31,9 +31,10 @@ for at = next_item, #ARGV, 7 do
     flags[#flags + 1] = '0'
   -- with `elseif false then`: a start ends the lease
   elseif verb == 'start' then
-    flags[#flags + 1] = note_start(id) and '1' or '0'
+    local may_run, was_known = note_start(id)
+    flags[#flags + 1] = may_run and '1' or '0'
     --- if limited
-    if flags[#flags] == '1' then happened('S', id, 1) end
+    if may_run and not was_known then happened('S', id, 1) end
     --- end
   else
     flags[#flags + 1] = '1'

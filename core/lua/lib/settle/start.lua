@@ -1,10 +1,12 @@
 -- The run of a job is about to start: whatever ends its lease from now on is its own fault. Not where the lease is over, though
 -- nobody took the job yet: the next reserve would charge a job whose run has not begun.
--- Needs: `now`, what `back/note` gives. Gives: `note_start`, `forget_start`.
+-- Needs: `now`, what `back/note` gives. Gives: `note_start`, which says whether it may run, and whether that was known;
+-- `forget_start`.
 local function note_start(id)
   -- without: a job is charged whose worker came too late to start it
   if tonumber(redis.call('ZSCORE', reserved, id) or 0) <= now then return false end
   local note = read_note(id)
+  if note.has_started then return true, true end
   note.has_started = true
   -- without: a server without memory starts no suspect
   --- include: call/allow_growing
