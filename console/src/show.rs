@@ -79,7 +79,11 @@ pub(crate) fn can_be_copied(text: &str) -> bool {
 /// As a shell reads it.
 pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |one: char| one.is_ascii_alphanumeric() || "-_.:/@%+".contains(one);
-    if !text.is_empty() && text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 /// An option of a command that a message shows, with its value, whatever that begins with.
