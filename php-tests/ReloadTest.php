@@ -88,6 +88,14 @@ final class ReloadTest extends ServerTestCase
         $this->follows(3, $this->start($current, ['vendor/bin/duly-worker', "{$this->folder}/bootstrap.php"]));
     }
 
+    public function testARelativePathMayHaveTheLink(): void
+    {
+        foreach ([1 => false, 2 => true] as $old => $isShell) {
+            $command = ['current/vendor/bin/duly-worker', './current/bootstrap.php'];
+            $this->follows($old, $this->start($this->folder, $command, $isShell), basename($this->folder));
+        }
+    }
+
     public function testAFolderThatIsNamedWithoutTheLinkSaysNothing(): void
     {
         $command = ["{$this->folder}/current/vendor/bin/duly-worker", 'bootstrap.php'];
@@ -158,20 +166,20 @@ final class ReloadTest extends ServerTestCase
         self::assertSame(0, $program->end());
     }
 
-    /** Deploys the next release by the link, and sees whether that runs. */
-    private function follows(int $old, Program $program): void
+    /** Deploys the next release by the link, and sees whether that runs, in its folder or always in this one. */
+    private function follows(int $old, Program $program, ?string $folder = null): void
     {
         $new = $old + 1;
-        $this->untilItRuns(self::says($old) . "{$old};", $program);
+        $this->untilItRuns(self::says($old) . ($folder ?? $old) . ';', $program);
         $this->deploy($new);
         $program->signal(SIGHUP);
-        $this->untilItRuns(self::says($new) . "{$new};", $program);
+        $this->untilItRuns(self::says($new) . ($folder ?? $new) . ';', $program);
         // Also when the old release is gone, with all that the supervisor has been loaded from.
         exec('rm -rf ' . escapeshellarg("{$this->folder}/releases/{$old}"));
         preg_match_all('/ of (\d+);/', $program->said(), $found);
         posix_kill((int) end($found[1]), SIGKILL);
         $program->hear('was killed by signal 9 after ');
-        $this->untilItRuns(self::says($new) . "{$new};", $program, anew: true);
+        $this->untilItRuns(self::says($new) . ($folder ?? $new) . ';', $program, anew: true);
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end(), $program->said());
     }

@@ -57,7 +57,7 @@ final class WorkerEndsTest extends ServerTestCase
         $program = $this->worker('
             $worker->on("n", function () { set_time_limit(1); while (true); });
             $worker->onFailed(function () {
-                // By the clock of the processor, which the limit is counted by, and not much longer than that: a busy machine
+                // By the clock of the processor, which the limit is counted by, and not much longer: a busy machine
                 // takes some times as long.
                 $used = fn () => getrusage()["ru_utime.tv_sec"] + getrusage()["ru_utime.tv_usec"] / 1e6;
                 for ($until = $used() + 1.2; $used() < $until;);

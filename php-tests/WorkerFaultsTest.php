@@ -143,6 +143,43 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertStringContainsString('the server has not confirmed that, and the worker ends', $program->said());
     }
 
+    /** @dataProvider ends */
+    public function testAWorkerThatIsEndedInAnOutageNamesTheJob(string $hooks, string $outcome): void
+    {
+        $this->queue->push('data', id: 'a', name: 'n', timeout: 60);
+        $program = $this->worker($hooks . '
+            $isAsked = false;
+            pcntl_signal(SIGUSR1, function () use (&$isAsked) {
+                $isAsked = true;
+            });
+            $worker->on("n", function () use ($end, &$isAsked) {
+                say("begin");
+                while (!$isAsked) {
+                    usleep(1000);
+                }
+                $end();
+            });
+            $worker->run();
+        ', 'lease: 30');
+        $program->hear('begin');
+        $this->server->signal(SIGSTOP);
+        try {
+            $program->signal(SIGUSR1);
+            self::assertSame(3, $program->end());
+        } finally {
+            $this->server->signal(SIGCONT);
+        }
+        self::assertStringContainsString($outcome, $program->said());
+        self::assertStringContainsString('the server has not confirmed that, and the worker ends', $program->said());
+    }
+
+    /** @return iterable<array{string, string}> */
+    public static function ends(): iterable
+    {
+        yield 'its handler' => ['$end = fn () => exit(3);', 'failed'];
+        yield 'a hook' => ['$end = fn () => null; $worker->after(fn () => exit(3));', 'is done; then'];
+    }
+
     public function testOnFailedHearsOfJobsThatNoRunHereFailed(): void
     {
         $this->queue->push('data', id: 'dead', name: 'n', maxRetries: 0);

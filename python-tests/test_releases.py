@@ -34,19 +34,24 @@ APP = """
 
 
 @pytest.fixture
-def release(tmp_path: Path) -> Callable[[int], None]:
-    """Deploy this release."""
+def release(tmp_path: Path) -> Callable[[int, str], None]:
+    """Deploy this release, with an environment in this folder."""
 
-    def deploy(number: int) -> None:
+    def deploy(number: int, environment: str) -> None:
         folder = tmp_path / f"releases/{number}"
-        (folder / "bin").mkdir(parents=True)
-        (folder / "bin/python").symlink_to(sys.executable)
-        (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
-        # As pip writes it: with the interpreter of the release.
-        (folder / "bin/duly").write_text(f"#!{folder}/bin/python\nfrom duly.cli import main\nmain()\n")
-        (folder / "bin/duly").chmod(0o755)
-        (folder / "packages").mkdir()
-        (folder / "packages/lib.py").write_text(f"version = {number}\n")
+        folder.mkdir(parents=True)
+        made = folder
+        if environment:
+            made = tmp_path / f"environments/{number}"
+            (folder / environment).symlink_to(made)
+        (made / "bin").mkdir(parents=True)
+        (made / "bin/python").symlink_to(sys.executable)
+        (made / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n")
+        # As pip writes it: with the interpreter of the environment.
+        (made / "bin/duly").write_text(f"#!{made}/bin/python\nfrom duly.cli import main\nmain()\n")
+        (made / "bin/duly").chmod(0o755)
+        (made / "packages").mkdir()
+        (made / "packages/lib.py").write_text(f"version = {number}\n")
         (folder / "shop.py").write_text(textwrap.dedent(APP).replace("{number}", str(number)))
         (tmp_path / "next").symlink_to(folder)
         (tmp_path / "next").replace(tmp_path / "current")
@@ -68,36 +73,39 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
+@pytest.mark.parametrize("environment", ["", ".venv"])
 @pytest.mark.parametrize("way", ["a shell", "a service"])
 def test_a_reload_runs_the_release_to_which_the_link_leads(
     start: Start,
-    release: Callable[[int], None],
+    release: Callable[[int, str], None],
     client: duly.Client,
     server: Server,
     prefix: str,
     tmp_path: Path,
     way: str,
+    environment: str,
 ) -> None:
     current, notes = tmp_path / "current", tmp_path / "notes"
     notes.touch()
     orders = client.queue("orders")
     package = str(Path(duly.__file__).parent.parent)
-    environment = {**os.environ, "URL": server.url, "PREFIX": prefix, "NOTES": str(notes), "PYTHONPATH": package}
-    environment.pop("PWD", None)
-    command = [f"{current}/bin/duly"]
+    variables = {**os.environ, "URL": server.url, "PREFIX": prefix, "NOTES": str(notes), "PYTHONPATH": package}
+    variables.pop("PWD", None)
+    command = [str(current / environment / "bin/duly")]
     if way == "a shell":
-        environment["PWD"] = str(current)
-        command = ["bin/python", "-m", "duly"]
-    release(1)
-    worker = start(*command, "worker", "shop:app", "-p", "2", cwd=current, env=environment)
+        variables["PWD"] = str(current)
+        command = [str(Path(environment) / "bin/python"), "-m", "duly"]
+    release(1, environment)
+    worker = start(*command, "worker", "shop:app", "-p", "2", cwd=current, env=variables)
 
     def runs(number: int) -> bool:
         orders.push({}, name="version")
         return notes.read_text().endswith(f"{number} {number}\n")
 
     until(lambda: runs(1), "the first release does not run")
-    release(2)
-    shutil.rmtree(tmp_path / "releases/1")
+    release(2, environment)
+    for folder in tmp_path.glob("*/1"):
+        shutil.rmtree(folder)
     worker.send_signal(signal.SIGHUP)
     until(lambda: runs(2), "the second release does not run")
     worker.send_signal(signal.SIGTERM)
@@ -122,7 +130,7 @@ class Folders:
         self.monkeypatch.chdir(self.root / folder)
         self.monkeypatch.setenv("PWD", f"{self.root}/{pwd or folder}")
         words = tuple(word.replace("ROOT", str(self.root)) for word in words)
-        links = _links.to_current_folder(words)
+        links = _links.to_here(words)
         texts = [str(Path.cwd()), *words]
         return [(links.renamed(text) if links else text).replace(str(self.root), "ROOT") for text in texts]
 

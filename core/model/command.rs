@@ -63,7 +63,15 @@ impl Outcome {
 
     /// It ends nothing.
     pub(super) fn is_start(&self) -> bool {
-        matches!(self.became, Became::Back { verb: Verb::Start, .. })
+        self.starts().is_some()
+    }
+
+    /// For how long a lease that is over goes on with a start.
+    pub(super) fn starts(&self) -> Option<u64> {
+        match self.became {
+            Became::Back { verb: Verb::Start, delay_ms, .. } => Some(delay_ms),
+            _ => None,
+        }
     }
 }
 

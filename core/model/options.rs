@@ -4,8 +4,9 @@ use redis::Value;
 
 use super::server::{QUEUE, Server, queue_keys};
 use crate::script::{
-    Clock, Counts, CountsReply, Declared, Digits, Due, Extent, FromReply as _, IfDuplicate, IfFull, JobKeys,
-    KeepHistory, Key, Levels, MemoryRenewal, Numbering, Push, PushUnique, QueueKeys, SetLimits, Shape, Variant,
+    ByteStrings, Clock, Counts, CountsReply, Declared, Digits, Due, Extent, FireSchedules, FromReply as _, IfDuplicate,
+    IfFull, JobKeys, KeepHistory, Key, Levels, MemoryRenewal, Numbering, Push, PushUnique, PutSchedules, QueueKeys,
+    SetLimits, Shape, Variant,
 };
 
 const RECORD: &[u8] = br#"5;5;0;0;{"data":1}"#;
@@ -111,4 +112,22 @@ fn a_queue_takes_no_more_than_its_length_of_one_call() {
     assert_eq!(said, Value::BulkString(b"queue_full 1 1".to_vec()));
     let jobs = queue.keys.spell(Key::Jobs);
     assert_eq!(queue.server.command(&["HLEN", &jobs]), Value::Int(0));
+}
+
+#[test]
+fn a_schedule_fires_no_more_slots_than_the_length_of_a_queue() {
+    let mut queue = Queue::new();
+    queue.limit(Some(1), 1);
+    queue.run(PutSchedules {}, [("s", "", &b"{}"[..], "1;1;", "1000")], Some(2));
+    let mut item = ByteStrings::default();
+    for word in ["s", "1;1;", "1;3;", "3000", "allow", "2", "1", "s@1"] {
+        item.push(word.as_bytes());
+    }
+    for word in [RECORD, b"2", b"s@2", RECORD] {
+        item.push(word);
+    }
+    let said = queue.run(FireSchedules {}, [&item], None);
+    assert_eq!(said, Value::BulkString(b"fired pushed skipped".to_vec()));
+    let jobs = queue.keys.spell(Key::Jobs);
+    assert_eq!(queue.server.command(&["HKEYS", &jobs]), Value::Array(vec![Value::BulkString(b"s@1".to_vec())]));
 }

@@ -28,14 +28,19 @@ impl State {
         for outcome in outcomes {
             let leases = if matches!(outcome.became, Became::Done(_)) { &before } else { &self.leases };
             let is_held = leases.get(&outcome.id).is_some_and(|lease| lease.token == outcome.token);
-            let starts = outcome.is_start();
-            // What is over is not started, also where nobody took it yet.
-            let is_over = starts && leases.get(&outcome.id).is_some_and(|lease| lease.ends <= self.clock);
-            flags.push(if is_held && !is_over { '1' } else { '0' });
-            if !is_held || is_over {
+            let starts = outcome.starts();
+            // What is over is not started, also where nobody took it yet, unless it goes on with that.
+            let is_over = leases.get(&outcome.id).is_some_and(|lease| lease.ends <= self.clock);
+            let may_not_start = is_over && starts == Some(0);
+            flags.push(if is_held && !may_not_start { '1' } else { '0' });
+            if !is_held || may_not_start {
                 continue;
             }
-            if starts {
+            if let Some(lease_ms) = starts {
+                let ends = self.after(lease_ms);
+                if is_over && let Some(lease) = self.leases.get_mut(&outcome.id) {
+                    lease.ends = ends;
+                }
                 self.returned.entry(outcome.id.clone()).or_default().is_started = true;
                 continue;
             }

@@ -64,7 +64,7 @@ pub(crate) use foreign::permission_check;
 pub(crate) use keys::{Key, LEVELS, Levels, QueueKeys, permissions_key};
 #[cfg(any(test, fuzzing))]
 pub(crate) use reply::FromReply;
-pub(crate) use reply::{Wanted, is_refusal, two_numbers, unexpected, wanted};
+pub(crate) use reply::{Wanted, is_refusal, stored_nothing, two_numbers, unexpected, wanted};
 pub(crate) use request::{Item, KeepTrying, Request};
 
 // Of the declarations, all that they do not keep for themselves: the scripts, what they take and what they reply.

@@ -341,7 +341,10 @@ impl Job {
 
     /// Tells the server that the run starts.
     pub fn note_start(&self) -> PhpResult<()> {
-        Ok(self.job.note_start(&mut Signals)?)
+        match &self.out {
+            Some(out) => Ok(out.delivery().note_start(&mut Signals)?),
+            None => Ok(self.job.note_start(&mut Signals)?),
+        }
     }
 
     /// Sets the lease to end so many seconds from now.

@@ -388,7 +388,11 @@ impl Job {
     }
 
     fn tell_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
-        let job = slf.as_super().get().blocking()?;
+        let reserved = slf.as_super().get();
+        if let Some(delivery) = reserved.delivery() {
+            return wait(slf.py(), |signals| delivery.note_start(signals)).map(|()| slf.py().None());
+        }
+        let job = reserved.blocking()?;
         wait(slf.py(), |signals| job.note_start(signals)).map(|()| slf.py().None())
     }
 

@@ -169,6 +169,24 @@ impl Delivery {
         self.delivery.settle(outcome, error, changed)
     }
 
+    /// See [`worker::Delivery::note_start`].
+    pub fn note_start<I: Interrupt>(&self, interrupt: &mut I) -> Result<(), I::Error> {
+        let starting = self.delivery.starting()?;
+        self.job.note_start(interrupt)?;
+        Ok(starting.started()?)
+    }
+
+    /// See [`worker::Delivery::note_start`].
+    #[doc(hidden)] // for the skins
+    pub fn note_start_async(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let (starting, job) = (self.delivery.starting(), Arc::clone(self.delivery.shared_job()));
+        async move {
+            let starting = starting?;
+            job.note_start().await?;
+            starting.started()
+        }
+    }
+
     /// What was said of it with the verbs above.
     pub fn said(&self) -> Option<Outcome> {
         self.delivery.said()

@@ -19,9 +19,9 @@ use super::secret::Credentials;
 use super::settings::Settings;
 use super::stream::Observed;
 use super::tls::Tls;
-use super::trouble::Trouble;
+use super::trouble::{Next, Trouble};
 use super::{classify, stream, wrong_kind};
-use crate::script::{Call, is_refusal, permission_check};
+use crate::script::{Call, permission_check, stored_nothing};
 use crate::value::error::{Error, ErrorKind};
 
 /// A digest that no script has: asked for only to hear whether this user may run EVALSHA.
@@ -310,12 +310,12 @@ impl Link {
                     self.check_aof(patience).await?;
                 }
                 let value = self.script(call, (again, false), asking, patience).await?;
-                // What was not executed has nothing to confirm. So it is no part of the same write: behind a script that the server does
+                // What stored nothing has nothing to confirm. So it is no part of the same write: behind a script that the server does
                 // not know yet it would hold up the next attempt for as long as a replica is away.
-                if !is_refusal(&value) {
-                    let waited = self.exchange(&wait, false, patience).await;
+                if !stored_nothing(&value) {
+                    let waited = self.exchange(&wait, false, patience.and(durability.timeout())).await;
                     let confirmed = waited.and_then(|confirmed| self.check_confirmed(durability, confirmed));
-                    confirmed.map_err(|trouble| Trouble { may_have_run: true, ..trouble })?;
+                    confirmed.map_err(|trouble| Trouble { may_have_run: true, awaits_durability: true, ..trouble })?;
                 }
                 Ok(value)
             }
@@ -420,16 +420,25 @@ impl Link {
     }
 
     fn check_confirmed(&self, durability: Durability, confirmed: Value) -> Result<(), Trouble> {
-        let not_durable = |message: String| {
-            Trouble::refused(Error::new(
+        let error = |message: String| {
+            Error::new(
                 ErrorKind::NotDurable,
                 format!(
                     "{message}; the job is in all the same, not yet as safe as asked for: pushed again with the same id \
                      or key it is a duplicate"
                 ),
-            ))
+            )
         };
-        match (durability, self.answer_of(confirmed)?) {
+        let not_durable = |message: String| Trouble::refused(error(message));
+        let confirmed = self.answer_of(confirmed).map_err(|trouble| match trouble.next {
+            // As for a user who may not wait.
+            Next::GiveUp => {
+                let message = format!("{} refuses to say whether it is as safe as that", self.address);
+                Trouble::refused(error(message).caused_by(*trouble.error))
+            }
+            _ => trouble,
+        })?;
+        match (durability, confirmed) {
             (Durability::Replicas { count, .. }, Value::Int(replicas)) if replicas >= i64::from(count) => Ok(()),
             (Durability::Replicas { count, timeout }, Value::Int(replicas)) => Err(not_durable(format!(
                 "{replicas} of {count} replicas of {} confirmed within {} ms",

@@ -23,6 +23,11 @@ impl Patience {
         Self { silence: until.saturating_duration_since(Instant::now()), until }
     }
 
+    /// So much longer.
+    pub(super) fn and(self, more: Duration) -> Self {
+        Self { silence: self.silence.saturating_add(more), until: self.until + more }
+    }
+
     fn next_look(&self) -> Instant {
         self.until.min(Instant::now() + self.silence / LOOKS)
     }

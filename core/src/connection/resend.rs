@@ -87,9 +87,8 @@ impl Shared {
 
     async fn try_to_send(&self, slot: u16, mut request: Request<'_>, attempts: u32) -> Result<Value, GaveUp> {
         let started = Instant::now();
-        // Waiting for replicas or a disk is asked for, and not a delay.
-        let patience = self.dialer.settings.deadline + request.asked_wait();
-        let deadline = started + patience;
+        let mut patience = self.dialer.settings.deadline;
+        let mut deadline = started + patience;
         let mut backoff = Backoff::default();
         let mut may_have_run = false;
         let mut redirects = 0;
@@ -112,6 +111,11 @@ impl Shared {
                 self.outages.failed(self.outage_slot(slot), away, Instant::now());
             }
             may_have_run |= trouble.may_have_run;
+            if trouble.awaits_durability {
+                // Waiting for replicas or a disk is asked for, and not a delay.
+                patience = self.dialer.settings.deadline + request.asked_wait();
+                deadline = started + patience;
+            }
             if may_have_run {
                 request = request.again();
             }
@@ -184,8 +188,7 @@ impl Shared {
         {
             // Alone on its connection: WAIT would hold up everybody behind it.
             let link = server.spare_link(&self.dialer, deadline).await?;
-            let silence = command_timeout.saturating_add(durability.timeout());
-            let result = link.send(request, asking, self.patience(silence, deadline)).await;
+            let result = link.send(request, asking, self.patience(command_timeout, deadline)).await;
             match &result {
                 Err(trouble) if trouble.next == Next::Reconnect => server.drop_spares(),
                 _ => server.keep_spare(link),

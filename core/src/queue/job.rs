@@ -327,7 +327,8 @@ impl Job {
 
     /// Tells the server that its run starts: should its worker die from now on, this run counts. Without it, the first death of a
     /// [`Consumer`](crate::worker::Consumer) does not count for a job with retries: it may only have been fetched ahead. A job that was
-    /// reserved by hand is charged in any case. Errors: `LeaseLost`, also when the lease is over and nobody took the job back.
+    /// reserved by hand is charged in any case. A lease that is over, as behind an outage, is ours until somebody takes the job back: it
+    /// goes on for [`DEFAULT_LEASE`](crate::DEFAULT_LEASE) then, if nothing renews it before. Errors: `LeaseLost`: do not run it.
     pub async fn note_start(&self) -> Result<(), Error> {
         self.part().note_start(self).await
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::format::envelope::{Envelope, cut_error};
 use crate::format::record::Record;
 use crate::queue::job::Job;
+use crate::queue::lease::DEFAULT_LEASE;
 use crate::queue::{MAX_BATCH, Part, Queue};
 use crate::script::{Declared, Outcomes, Settle, Verb};
 use crate::value::data::Data;
@@ -132,7 +133,8 @@ impl Part {
 
     pub(crate) async fn note_start(&self, job: &Job) -> Result<(), Error> {
         let mut outcomes = Outcomes::default();
-        outcomes.other(Verb::Start, job.id(), job.token(), None, 0, "", None);
+        let lease = Millis::from_duration(DEFAULT_LEASE).map_err(self.during("note_start"))?;
+        outcomes.other(Verb::Start, job.id(), job.token(), None, lease.get(), "", None);
         let noted = self.settle_outcomes("note_start", &outcomes).await.map_err(|error| error.of_job(job.id()))?;
         if noted.first() == Some(&true) { Ok(()) } else { Err(self.lease_lost("note_start", job)) }
     }

@@ -102,6 +102,13 @@ pub(crate) fn is_refusal(reply: &Value) -> bool {
         || starts.iter().any(|start| text.starts_with(start))
 }
 
+/// A reply of a push that says that nothing of it is in.
+pub(crate) fn stored_nothing(reply: &Value) -> bool {
+    let Value::BulkString(text) = reply else { return false };
+    let is_full = |line: &[u8]| line.starts_with(b"full ");
+    is_refusal(reply) || text.starts_with(b"queue_full ") || text.split(|&byte| byte == b'\n').all(is_full)
+}
+
 /// `superseded` and `format <n>`, as errors.
 pub(crate) fn refuse(text: &str) -> Result<(), Error> {
     if text == "superseded" {

@@ -69,6 +69,12 @@ pub struct Delivery {
     said: OnceLock<Outcome>,
 }
 
+/// A delivery whose owner asks the server whether it may start.
+pub(crate) struct Starting {
+    executor: Executor,
+    run: Option<Run>,
+}
+
 impl Consumer {
     /// Starts the engine, which makes connections of its own with the client's settings. Nothing is fetched before somebody asks.
     ///
@@ -273,6 +279,23 @@ impl Delivery {
         self.settle_as(&Settlement { outcome, error, rewritten: changed, ..Settlement::done(self.job()) })
     }
 
+    /// Tells the server that its run starts, as [`Job::note_start`] does. The time that this takes is not the run's, which begins behind it.
+    /// Errors: `LeaseLost`: do not run it; what keeps a call from its answer, and it may run or be given back.
+    pub async fn note_start(&self) -> Result<(), Error> {
+        let starting = self.starting()?;
+        self.job().note_start().await?;
+        starting.started()
+    }
+
+    /// The time of its run does not count until this is dropped.
+    pub(crate) fn starting(&self) -> Result<Starting, Error> {
+        if self.is_parents() || !self.executor.desk.hold_time(&self.run) {
+            return Err(self.in_call("note_start", Error::new(ErrorKind::LeaseLost, self.why_refused())));
+        }
+        let executor = Executor { desk: Arc::clone(&self.executor.desk), shared: Arc::clone(&self.executor.shared) };
+        Ok(Starting { executor, run: Some(self.run.again()) })
+    }
+
     fn settle_as(&self, settlement: &Settlement<'_>) -> Result<Next, Error> {
         let operation = match settlement.outcome {
             Outcome::Done => "ack",
@@ -289,21 +312,14 @@ impl Delivery {
     }
 
     fn in_call(&self, operation: &'static str, error: Error) -> Error {
-        self.job().part().during(operation)(error).of_job(self.job().id())
+        in_call(self.job(), operation, error)
     }
 
     fn why_refused(&self) -> &'static str {
-        match self.interrupted() {
-            _ if self.is_parents() => "this job is that of the process that forked this one: settle it there",
-            Some(Interruption::TimedOut) => {
-                "its time is over, and the run has failed: raise its timeout if it needs longer"
-            }
-            Some(Interruption::Stopped) => "its consumer was closed before, and the job was given back",
-            Some(Interruption::LeaseLost) => {
-                "the lease is lost: the job was cancelled, or another worker may run it; stop working on it"
-            }
-            None => "it is decided already what becomes of this job",
+        if self.is_parents() {
+            return "this job is that of the process that forked this one: settle it there";
         }
+        why_over(self.interrupted())
     }
 
     /// What was said of it with the verbs above.
@@ -326,6 +342,40 @@ impl Delivery {
 
     fn is_parents(&self) -> bool {
         self.shared.pid != id()
+    }
+}
+
+fn in_call(job: &Job, operation: &'static str, error: Error) -> Error {
+    job.part().during(operation)(error).of_job(job.id())
+}
+
+fn why_over(interrupted: Option<Interruption>) -> &'static str {
+    match interrupted {
+        Some(Interruption::TimedOut) => {
+            "its time is over, and the run has failed: raise its timeout if it needs longer"
+        }
+        Some(Interruption::Stopped) => "its consumer was closed before, and the job was given back",
+        Some(Interruption::LeaseLost) => {
+            "the lease is lost: the job was cancelled, or another worker may run it; stop working on it"
+        }
+        None => "it is decided already what becomes of this job",
+    }
+}
+
+impl Starting {
+    /// The server has answered. Errors: `LeaseLost` if the run is over all the same.
+    pub(crate) fn started(mut self) -> Result<(), Error> {
+        let Some(run) = self.run.take().filter(|run| !self.executor.desk.begin_time(run)) else { return Ok(()) };
+        let why = why_over(self.executor.was_interrupted(&run));
+        Err(in_call(&run.job, "note_start", Error::new(ErrorKind::LeaseLost, why)))
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        if let Some(run) = &self.run {
+            self.executor.desk.begin_time(run);
+        }
     }
 }
 

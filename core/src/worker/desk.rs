@@ -222,6 +222,8 @@ struct Leased {
 struct Running {
     number: u64,
     started: Instant,
+    /// When its timeout is over.
+    ends_at: Option<Instant>,
     executor: Arc<ExecutorShared>,
     /// What its handler or its failure comes to, while hooks are called before that is sent. A last failure also if the timeout is over
     /// meanwhile: another worker that heard of it would call the same hooks beside these.

@@ -575,6 +575,16 @@ async fn behind_a_push_that_is_not_confirmed_no_other_of_its_batch_is_waited_for
     queue.set_limits(&Limits::new().max_length(room)).await.unwrap();
     let error = queue.push_batch(vec![durable(401), durable(402)]).await.unwrap_err();
     assert_eq!((error.kind(), error.batch_index()), (ErrorKind::QueueFull, Some(1)), "{error}");
+    // What is refused is not waited for, nor what is pushed with it twice.
+    let before = waits();
+    assert_eq!(queue.push(durable(500)).await.unwrap_err().kind(), ErrorKind::QueueFull);
+    assert_eq!(waits() - before, 0);
+    queue.set_limits(&Limits::new().max_length(room + 10)).await.unwrap();
+    let outcomes = futures_util::future::join_all((600..630).map(|number| queue.push(durable(number)))).await;
+    let kind = |outcome: &Result<_, duly::Error>| outcome.as_ref().err().map(duly::Error::kind);
+    let stored = outcomes.iter().filter(|outcome| kind(outcome) == Some(ErrorKind::NotDurable));
+    assert_eq!((stored.count(), queue.counts().await.unwrap().ready), (10, room + 10));
+    assert!(waits() - before <= 4, "{}", waits() - before);
 }
 
 #[tokio::test]

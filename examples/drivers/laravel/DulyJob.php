@@ -83,7 +83,11 @@ final class DulyJob extends Job implements JobContract
         } catch (LeaseLostException) {
             return false;
         } catch (ExceptionInterface $error) {
-            $this->reserved->release(); // not started: it keeps its try
+            try {
+                $this->reserved->release(); // not started: it keeps its try
+            } catch (LeaseLostException) {
+                // It has gone back already, as at the end of the process.
+            }
             throw $error;
         }
     }

@@ -15,8 +15,8 @@ final class Exits
 {
     /** What may be used to say that all memory was used up. */
     private const LAST_BYTES = 16 << 20;
-    /** How long the last words of a process that ends in a handler may take. */
-    private const FAREWELL_S = 2.0;
+    /** How long a process that ends in a handler waits for its engine, which itself gives up sooner. */
+    private const FAREWELL_S = 12.0;
     private const FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
 
     private Run $run;
@@ -88,6 +88,7 @@ final class Exits
         }
         $this->leave();
         $say === null || $say();
+        $this->runs->reportLast($this->engine);
     }
 
     /**
@@ -128,7 +129,6 @@ final class Exits
     private function leave(): void
     {
         try {
-            $this->engine->stop();
             $this->engine->stop();
             $this->engine->ended(self::FAREWELL_S);
         } catch (ExceptionInterface) {

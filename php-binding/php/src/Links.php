@@ -29,8 +29,8 @@ final class Links
     }
 
     /**
-     * The same file or folder by the links in the path of the program, or in an absolute one among its arguments, such
-     * as that of the bootstrap file; as it is, if none of these leads there.
+     * The same file or folder by the links in the path of the program, or in one among its arguments, such as that of
+     * the bootstrap file; as it is, if none of these leads there.
      */
     public static function kept(string $path): string
     {
@@ -65,12 +65,13 @@ final class Links
     private static function given(): iterable
     {
         $arguments = $_SERVER['argv'] ?? [];
-        $script = array_shift($arguments) ?? '';
-        // A relative one has links only in what the shell calls the current folder.
-        if (str_starts_with($script, '/') || self::namedFolder() !== null) {
-            array_unshift($arguments, self::absolute($script));
-        }
-        foreach ([...$arguments, (string) self::namedFolder()] as $path) {
+        $named = self::namedFolder();
+        $folder = $named ?? (string) getcwd();
+        foreach ([...$arguments, (string) $named] as $path) {
+            // A relative one has links of its own only where it names folders.
+            if ($path !== '' && $path[0] !== '/' && ($named !== null || str_contains($path, '/'))) {
+                $path = "{$folder}/" . preg_replace('#^(\./+)+#', '', $path);
+            }
             for ($links = 0; $links < self::MOST_LINKS && str_starts_with($path, '/'); $links++) {
                 yield $path;
                 // Such as one in /usr/local/bin.

@@ -356,6 +356,14 @@ final class Runs
         $this->hooks->log($level, $text, $job);
     }
 
+    /** What the engine has to say when the process ends by its handler: hooks are called by other workers. */
+    public function reportLast(WorkerEngine $engine): void
+    {
+        foreach ($engine->events() as $event) {
+            ($event['failed'] ?? null) instanceof Job || $this->hooks->logEvent($event);
+        }
+    }
+
     /** What the engine has to say. */
     public function reportEvents(WorkerEngine $engine): void
     {

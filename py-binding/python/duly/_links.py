@@ -1,4 +1,4 @@
-"""The current folder by the link that leads to it (`current -> releases/7`).
+"""The current folder, and that of the interpreter, by the links that lead to them (`current -> releases/7`).
 
 A process that is started later by that name runs the release to which the link leads by then.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ _PATH_IN_TEXT = re.compile(r"""(?<![\w.~/+@-])/(?!/)[^\s'"`=:,;()\[\]{}<>|&$\\]*
 
 @dataclass(frozen=True)
 class Links:
-    """The links that lead to the current folder or to folders above it."""
+    """The links that lead to the current folder, to folders above it, or to the folder of the interpreter."""
 
     names: dict[str, str]
     """By where they lead, without any link."""
@@ -44,10 +45,10 @@ class Links:
         return path
 
 
-def to_current_folder(paths: Iterable[str]) -> Links | None:
-    """Find the links by which somebody has named the current folder, or folders above it; None if nobody has.
+def to_here(paths: Iterable[str]) -> Links | None:
+    """Find the links by which somebody has named the current folder, folders above it, or that of the interpreter.
 
-    They are in what the shell says (`PWD`) and in those of these paths that are absolute.
+    They are in what the shell says (`PWD`) and in those of these paths that are absolute. None if there are none.
     """
     try:
         here = str(Path.cwd())
@@ -60,7 +61,19 @@ def to_current_folder(paths: Iterable[str]) -> Links | None:
             leads_to = os.path.realpath(path) if path.is_symlink() else ""
             if leads_to.strip("/") and f"{here}/".startswith(f"{leads_to}/"):
                 names.setdefault(leads_to, str(path))
+    names = _of_interpreter() | names
     return Links(names) if names else None
+
+
+def _of_interpreter() -> dict[str, str]:
+    """Give the folder of this Python as its program was named, as `current/.venv` of `current/.venv/bin/duly`.
+
+    The first line of such a program names its interpreter by the folder in which it was installed.
+    """
+    program, real = Path(getattr(sys, "argv", [""])[0]).absolute().parent, Path(sys.executable).parent
+    leads_to = os.path.realpath(real.parent)
+    is_same = program.name == real.name and os.path.realpath(program.parent) == leads_to
+    return {leads_to: str(program.parent)} if is_same and program != real else {}
 
 
 def _each(paths: Iterable[str]) -> Iterator[Path]:

@@ -127,8 +127,9 @@ class Supervisor:
         """
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
-        if links := _links.to_current_folder([*self._command, *getattr(sys, "argv", []), sys.executable]):
-            self._folder = links.renamed(str(Path.cwd()))
+        if links := _links.to_here([*self._command, *getattr(sys, "argv", []), sys.executable]):
+            here = str(Path.cwd())
+            self._folder = by_link if (by_link := links.renamed(here)) != here else None
             self._command = [links.renamed(word) for word in self._command]
         with self._wakeups() as wakeup:
             while (status := self._supervision.exit_code()) is None:

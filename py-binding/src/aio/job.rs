@@ -100,6 +100,9 @@ impl AsyncJob {
     }
 
     fn tell_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+        if let Some(delivery) = slf.as_super().get().delivery() {
+            return start(slf.py(), delivery.note_start_async(), |py, ()| Ok(py.None())).map(Bound::unbind);
+        }
         let job = slf.as_super().get().job().clone();
         let note = async move { job.note_start().await };
         start(slf.py(), note, |py, ()| Ok(py.None())).map(Bound::unbind)

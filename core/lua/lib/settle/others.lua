@@ -6,7 +6,7 @@
 -- failed: counts a failure and retries no more; the delay says which of `result_count` jobs it is, 0 if none of them
 -- unheard: as failed, and no hook of a worker was called
 -- expired: no run of it began in time, and it goes; the delay says the same as of a failed one
--- start: stays reserved, and its run is about to start
+-- start: stays reserved, and its run is about to start; the delay says for how long the lease goes on if it is over, 0 for not at all
 -- Needs: what `settle/acks`, `back/coming_back`, `call/meta` and `call/clock` give, `wake_one`, except in the plain text `took` and what
 -- `history/events` gives. Gives: nothing but more flags.
 --- include: wake/at, wake/waiters, job/delayed_member, settle/start
@@ -31,7 +31,7 @@ for at = next_item, #ARGV, 7 do
     flags[#flags + 1] = '0'
   -- with `elseif false then`: a start ends the lease
   elseif verb == 'start' then
-    local may_run, was_known = note_start(id)
+    local may_run, was_known = note_start(id, delay)
     flags[#flags + 1] = may_run and '1' or '0'
     --- if limited
     if may_run and not was_known then happened('S', id, 1) end

@@ -157,6 +157,36 @@ async fn durability_is_confirmed_or_refused() {
 }
 
 #[tokio::test]
+async fn where_nobody_may_wait_for_replicas_the_job_is_in_all_the_same() {
+    let server = TestServer::start(&[]);
+    server.cli(&["ACL", "SETUSER", "hasty", "on", ">p", "~*", "&*", "+@all", "-wait"]);
+    let connection = connect(&server.url().replace("redis://", "redis://hasty:p@"));
+    let script = set_once();
+    let call = set_once_call(&script, "k", "v");
+    let one = Durability::Replicas { count: 1, timeout: Duration::from_millis(50) };
+    let error = connection.run_durably("push", &call, one).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error}");
+    assert!(error.to_string().contains("the job is in") && error.to_string().contains("'wait'"), "{error}");
+    assert_eq!(server.cli(&["GET", "k:runs"]), "1");
+}
+
+#[tokio::test]
+async fn a_durable_push_to_a_frozen_server_waits_for_no_replica() {
+    let server = TestServer::start(&[]);
+    let mut settings = Settings::new(&server.url());
+    settings.deadline = Duration::from_secs(1);
+    let connection = Connection::new(settings).unwrap();
+    let script = set_once();
+    let call = set_once_call(&script, "k", "v");
+    assert_eq!(connection.run_durably("push", &call, Durability::None).await.unwrap(), bulk("v"));
+    server.signal("-STOP");
+    let one = Durability::Replicas { count: 1, timeout: Duration::from_secs(60) };
+    let error = connection.run_durably("push", &call, one).await.unwrap_err();
+    server.signal("-CONT");
+    assert!(error.to_string().contains("for 1 s") || error.to_string().contains("within 1 s"), "{error}");
+}
+
+#[tokio::test]
 async fn the_disk_confirms_where_the_server_can_say_so() {
     let server = TestServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     let connection = connect(&server.url());

@@ -24,7 +24,13 @@ pub struct Run {
     pub job: Arc<Job>,
     /// Counts the runs of this worker.
     pub number: u64,
-    index: usize,
+    pub(super) index: usize,
+}
+
+impl Run {
+    pub(in crate::worker) fn again(&self) -> Self {
+        Self { job: Arc::clone(&self.job), ..*self }
+    }
 }
 
 /// The answer to an executor that asks for a run.
@@ -267,9 +273,10 @@ impl State {
         let number = self.runs.last_number;
         let Some(leased) = self.jobs.leased[index].as_mut() else { return Taken::None };
         let executor = Arc::clone(executor);
-        leased.run = Some(Running { number, started, executor, decided: None, interrupted: None, kept: None });
         let job = Arc::clone(&leased.job);
-        if let Some(until) = desk.timeout_of(&job).and_then(|timeout| started.checked_add(timeout.to_duration())) {
+        let ends_at = desk.end_of(&job, started);
+        leased.run = Some(Running { number, started, ends_at, executor, decided: None, interrupted: None, kept: None });
+        if let Some(until) = ends_at {
             self.runs.timeouts.push(Reverse((until, index, number)));
             self.forget_old_timeouts();
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::outcomes::{failure, give_back};
-use super::{Desk, Leased, Running, State};
+use super::{Desk, Leased, Run, Running, State};
 use crate::queue::Job;
 use crate::value::retry::Next;
 use crate::value::time::Millis;
@@ -36,6 +36,41 @@ impl Desk {
     /// The longest run of this job.
     pub(super) fn timeout_of(&self, job: &Job) -> Option<Millis> {
         job.envelope.timeout.or_else(|| Millis::from_duration(self.timeout?).ok())
+    }
+
+    /// When a run of it must end that starts now.
+    pub(super) fn end_of(&self, job: &Job, started: Instant) -> Option<Instant> {
+        started.checked_add(self.timeout_of(job)?.to_duration())
+    }
+
+    /// Its owner asks the server whether it may start: that time is not the run's. False if the run is over.
+    pub(in crate::worker) fn hold_time(&self, run: &Run) -> bool {
+        let mut state = self.lock();
+        let running = state.running(run);
+        let is_running = running.is_some();
+        if let Some(running) = running {
+            running.ends_at = None;
+        }
+        is_running
+    }
+
+    /// The time of a run begins now. False if it is over.
+    pub(in crate::worker) fn begin_time(&self, run: &Run) -> bool {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let ends_at = self.end_of(&run.job, now);
+        let Some(running) = state.running(run) else { return false };
+        (running.started, running.ends_at) = (now, ends_at);
+        if let Some(until) = ends_at {
+            state.runs.timeouts.push(Reverse((until, run.index, run.number)));
+            state.forget_old_timeouts();
+        }
+        let timer_is_late = state.timer_is_late();
+        drop(state);
+        if timer_is_late {
+            self.for_timer.notify_one();
+        }
+        true
     }
 
     /// Ready when something must end before the timer rings.
@@ -72,10 +107,16 @@ impl State {
         self.jobs.leased.iter().flatten().filter(of_it).map(|leased| AboutJob::of(&leased.job)).collect()
     }
 
+    /// Of a run that nothing has ended.
+    fn running(&mut self, run: &Run) -> Option<&mut Running> {
+        let running = self.jobs.leased[run.index].as_mut()?.run.as_mut()?;
+        (running.number == run.number && running.interrupted.is_none()).then_some(running)
+    }
+
     /// Ends the runs whose timeout is over: each counts as a failure, and its job is settled now.
     fn end_timed_out(&mut self, now: Instant, desk: &Desk) {
         while let Some(&Reverse((at, index, number))) = self.runs.timeouts.peek() {
-            if is_running(&self.jobs.leased, index, number) {
+            if is_due(&self.jobs.leased, (at, index, number)) {
                 if at > now {
                     return;
                 }
@@ -100,7 +141,7 @@ impl State {
     pub(super) fn forget_old_timeouts(&mut self) {
         if self.runs.timeouts.len() > 100 + 4 * self.jobs.leased.len() {
             let leased = &self.jobs.leased;
-            self.runs.timeouts.retain(|&Reverse((_, index, number))| is_running(leased, index, number));
+            self.runs.timeouts.retain(|&Reverse(timeout)| is_due(leased, timeout));
         }
     }
 
@@ -175,6 +216,12 @@ impl State {
             }
         }
     }
+}
+
+/// Is that still when this run must end?
+fn is_due(leased: &[Option<Leased>], (at, index, number): (Instant, usize, u64)) -> bool {
+    let run = leased[index].as_ref().and_then(|leased| leased.run.as_ref());
+    run.is_some_and(|run| run.number == number && run.ends_at == Some(at))
 }
 
 pub(super) fn is_running(leased: &[Option<Leased>], index: usize, number: u64) -> bool {

@@ -15,8 +15,12 @@ class Close implements ShouldQueue
     use Queueable;
 
     /** @param list<string> $do */
-    public function __construct(private int $order, private array $do = [], public ?int $tries = null)
-    {
+    public function __construct(
+        private int $order,
+        private array $do = [],
+        public ?int $tries = null,
+        public ?int $timeout = null,
+    ) {
     }
 
     public function handle(Config $config): void

@@ -22,10 +22,15 @@ pub(super) fn past() -> Instant {
 impl World<'_> {
     pub(super) fn ring(&mut self) {
         let number = {
-            let timeouts = &mut self.desk.lock().runs.timeouts;
-            let first = timeouts.pop();
+            let mut state = self.desk.lock();
+            let first = state.runs.timeouts.pop();
             first.map(|Reverse((_, index, number))| {
-                timeouts.push(Reverse((past(), index, number)));
+                let at = past();
+                state.runs.timeouts.push(Reverse((at, index, number)));
+                let run = state.jobs.leased[index].as_mut().and_then(|leased| leased.run.as_mut());
+                if let Some(run) = run.filter(|run| run.number == number) {
+                    run.ends_at = Some(at);
+                }
                 number
             })
         };
