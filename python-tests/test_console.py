@@ -209,6 +209,16 @@ def test_jobs_are_pushed_found_and_changed(duly_command: Command, orders: duly.Q
     assert found.at == 4102444800.0
 
 
+def test_a_job_that_was_moved_away_and_back_is_found_once(duly_command: Command, orders: duly.Queue) -> None:
+    for number in range(6):
+        orders.push(number, id=f"a{number}")
+    for number in range(0, 6, 2):
+        orders.reschedule(f"a{number}", delay=60)
+        orders.reschedule(f"a{number}", delay=0)
+    _, out, _ = duly_command("find", "orders", "--state", "ready", "--json")
+    assert sorted(job["id"] for job in json.loads(out)) == [f"a{number}" for number in range(6)]
+
+
 @pytest.mark.parametrize("key", ["close:42", "close order 42", "it's $(42)", "-42"])
 def test_a_key_of_a_failed_job_is_told_of(duly_command: Command, orders: duly.Queue, key: str) -> None:
     orders.push(1, id="a", key=key, max_retries=0)

@@ -1,5 +1,6 @@
 //! `duly peek`, `duly find`, `duly why` and `duly push`.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::time::Duration;
 
@@ -256,6 +257,9 @@ impl Find {
         };
         let queue = self.one.open(&output).await?;
         let (mut jobs, mut looked_at, mut is_all) = (Vec::new(), 0, true);
+        // One that was moved away and back, or runs meanwhile, may be in two pages.
+        let mut seen = HashSet::new();
+        let mut is_new = |job: &JobView| seen.insert(job.envelope.id.clone()) || job.envelope.id.contains('\u{fffd}');
         for state in states {
             let mut cursor = None;
             loop {
@@ -267,7 +271,7 @@ impl Find {
                 }
                 let page = queue.search(state, &filter, cursor.as_deref(), left.min(duly::MAX_BATCH)).await?;
                 looked_at += page.looked_at;
-                jobs.extend(page.jobs);
+                jobs.extend(page.jobs.into_iter().filter(&mut is_new));
                 cursor = page.cursor;
                 if cursor.is_none() {
                     break;

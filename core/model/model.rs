@@ -13,6 +13,7 @@ mod expiring;
 mod foreign;
 mod forgotten;
 mod generate;
+mod histories;
 mod invariants;
 mod lengths;
 mod limits;

@@ -195,7 +195,7 @@ async fn no_ready_job_is_missed_when_others_come_back_to_the_head() {
 async fn pages_of_ready_jobs_end_beside_workers_that_give_back_what_they_take() {
     let server = Server::start();
     for (name, level, jobs, limit, taken) in
-        [("few", 5, 300, 20, 60), ("many", 5, 4500, 500, 1500), ("others", 3, 4500, 500, 1500)]
+        [("few", 5, 300, 20, 60), ("many", 5, 6000, 500, 2500), ("others", 3, 4500, 500, 1500)]
     {
         let queue = queue_of(&server, name);
         queue.push_many((0..jobs).map(replaced), |_| ()).await.unwrap();

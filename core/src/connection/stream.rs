@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -138,8 +138,10 @@ pub(super) async fn open(
     tls: Option<&TlsConnector>,
     until: Instant,
 ) -> Result<Box<dyn ByteStream>, Trouble> {
-    match tokio::time::timeout_at(until, open_whenever(address, tls, until)).await {
+    let is_connected = AtomicBool::new(false);
+    match tokio::time::timeout_at(until, open_whenever(address, tls, until, &is_connected)).await {
         Ok(opened) => opened,
+        Err(_) if is_connected.load(Ordering::Relaxed) => Err(says_nothing(address)),
         Err(_) => Err(timed_out(address)),
     }
 }
@@ -164,12 +166,17 @@ async fn open_whenever(
     address: &Address,
     tls: Option<&TlsConnector>,
     until: Instant,
+    is_connected: &AtomicBool,
 ) -> Result<Box<dyn ByteStream>, Trouble> {
-    let failed = |error| Trouble::no_connection(explain(address, error));
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::TimedOut => timed_out(address),
+        _ => Trouble::no_connection(explain(address, error)),
+    };
     match address {
         Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?)),
         Address::Tcp { host, port } => {
             let tcp = connect(host, *port, until).await.map_err(failed)?;
+            is_connected.store(true, Ordering::Relaxed);
             match tls {
                 None => Ok(Box::new(tcp)),
                 Some(tls) => Ok(Box::new(handshake(tls, host, tcp, address, until).await?)),

@@ -104,10 +104,12 @@ async fn a_server_that_says_nothing_may_be_overloaded() {
     // Accepted by the kernel; nobody reads.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let connection =
-        super::fixture::connect_briefly(&format!("redis://:c4n4ry@127.0.0.1:{port}"), Duration::from_secs(2));
-    let error = run_set_once(&connection, "k", "v").await.unwrap_err();
-    assert_says(&error, ErrorKind::Unreachable, &["says nothing"]);
+    for scheme in ["redis", "rediss"] {
+        let url = format!("{scheme}://:c4n4ry@127.0.0.1:{port}");
+        let connection = super::fixture::connect_briefly(&url, Duration::from_secs(2));
+        let error = run_set_once(&connection, "k", "v").await.unwrap_err();
+        assert_says(&error, ErrorKind::Unreachable, &["says nothing"]);
+    }
 }
 
 #[tokio::test]
