@@ -2599,6 +2599,11 @@ namespace Duly {
         {
         }
 
+        /** Stops it as this process ends by itself: a signal before or behind that asks for the same. */
+        public function stopToExit(): void
+        {
+        }
+
         /** Starts no more jobs, and ends when the current run has, however long that takes, until `stop` is called. */
         public function retire(): void
         {

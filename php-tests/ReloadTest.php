@@ -90,8 +90,16 @@ final class ReloadTest extends ServerTestCase
 
     public function testARelativePathMayHaveTheLink(): void
     {
-        foreach ([1 => false, 2 => true] as $old => $isShell) {
-            $command = ['current/vendor/bin/duly-worker', './current/bootstrap.php'];
+        symlink('current/vendor/bin/duly-worker', "{$this->folder}/dw");
+        symlink('current/bootstrap.php', "{$this->folder}/b.php");
+        symlink('current/vendor/bin', "{$this->folder}/bin");
+        $ways = [
+            1 => [false, ['current/vendor/bin/duly-worker', './current/bootstrap.php']],
+            2 => [true, ['current/vendor/bin/duly-worker', './current/bootstrap.php']],
+            3 => [false, ['dw', 'b.php']],
+            4 => [true, ['bin/duly-worker', 'b.php']],
+        ];
+        foreach ($ways as $old => [$isShell, $command]) {
             $this->follows($old, $this->start($this->folder, $command, $isShell), basename($this->folder));
         }
     }

@@ -144,7 +144,7 @@ final class WorkerFaultsTest extends ServerTestCase
     }
 
     /** @dataProvider ends */
-    public function testAWorkerThatIsEndedInAnOutageNamesTheJob(string $hooks, string $outcome): void
+    public function testAWorkerThatIsEndedInAnOutageNamesTheJob(string $hooks, string $outcome, bool $isStopped): void
     {
         $this->queue->push('data', id: 'a', name: 'n', timeout: 60);
         $program = $this->worker($hooks . '
@@ -164,6 +164,8 @@ final class WorkerFaultsTest extends ServerTestCase
         $program->hear('begin');
         $this->server->signal(SIGSTOP);
         try {
+            // One stop is not asked for twice: by the signal, and by the end.
+            $isStopped && $program->signal(SIGTERM);
             $program->signal(SIGUSR1);
             self::assertSame(3, $program->end());
         } finally {
@@ -173,11 +175,40 @@ final class WorkerFaultsTest extends ServerTestCase
         self::assertStringContainsString('the server has not confirmed that, and the worker ends', $program->said());
     }
 
-    /** @return iterable<array{string, string}> */
+    /** @return iterable<array{string, string, bool}> */
     public static function ends(): iterable
     {
-        yield 'its handler' => ['$end = fn () => exit(3);', 'failed'];
-        yield 'a hook' => ['$end = fn () => null; $worker->after(fn () => exit(3));', 'is done; then'];
+        $hook = '$end = fn () => null; $worker->after(fn () => exit(3));';
+        yield 'its handler' => ['$end = fn () => exit(3);', 'failed', false];
+        yield 'a hook' => [$hook, 'is done; then', false];
+        yield 'a hook behind a signal' => [$hook, 'is done; then', true];
+    }
+
+    /** @dataProvider settled */
+    public function testAWorkerThatIsEndedBehindTheEndOfItsJobEndsAtOnce(string $handler, int $code): void
+    {
+        $this->queue->push('data', id: 'a', name: 'n', timeout: 0.5);
+        $program = $this->worker('
+            $worker->on("n", function ($data, Duly\Job $job): void {
+                ' . $handler . '
+            });
+            $worker->run();
+        ', 'grace: 60');
+        self::assertSame($code, $program->end(30), $program->said());
+        self::assertStringNotContainsString('does not end', $program->said());
+    }
+
+    /** @return iterable<array{string, int}> */
+    public static function settled(): iterable
+    {
+        yield 'acked' => ['$job->ack(); exit(3);', 3];
+        yield 'released' => ['$job->release(60); exit(3);', 3];
+        yield 'its time was over' => ['
+            try {
+                sleep(30);
+            } catch (Duly\Exception\JobInterruptedException) {
+                exit(3);
+            }', 3];
     }
 
     public function testOnFailedHearsOfJobsThatNoRunHereFailed(): void

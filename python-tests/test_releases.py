@@ -192,6 +192,48 @@ def test_each_folder_has_its_own_link(folders: Folders) -> None:
     assert named == ["ROOT/srv/current", "ROOT/srv/current/bin/python", "ROOT/srv/current/bin/duly"]
 
 
+@pytest.mark.parametrize(
+    ("linked", "first", "folder", "word"),
+    [
+        (False, "releases/1/.venv", "current/src", "../.venv/bin/duly"),
+        (False, "current/.venv", "current", ".venv/bin/duly"),
+        (True, "releases/1/.venv", "current", "ROOT/current/.venv/bin/duly"),
+        (True, "venvs/1", "current", ".venv/bin/duly"),
+        (True, "venvs/1", "current", "ROOT/duly"),
+    ],
+)
+def test_the_interpreter_is_named_as_its_program_was(  # the ways in which it can be
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, linked: bool, first: str, folder: str, word: str
+) -> None:
+    made = tmp_path / ("venvs/1" if linked else "releases/1/.venv")
+    (tmp_path / "releases/1/src").mkdir(parents=True)
+    (made / "bin").mkdir(parents=True)
+    (made / "bin/duly").touch()
+    if linked:
+        (tmp_path / "releases/1/.venv").symlink_to(made)
+    (tmp_path / "current").symlink_to(tmp_path / "releases/1")
+    (tmp_path / "duly").symlink_to(tmp_path / "current/.venv/bin/duly")
+    monkeypatch.chdir(tmp_path / folder)
+    monkeypatch.setenv("PWD", str(tmp_path / folder))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / first / "bin/python"))
+    monkeypatch.setattr(sys, "argv", [word.replace("ROOT", str(tmp_path)), "worker"])
+    links = _links.to_here([sys.executable, *sys.argv])
+    assert links is not None
+    assert links.renamed(sys.executable) == str(tmp_path / "current/.venv/bin/python")
+
+
+def test_without_a_link_the_interpreter_keeps_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for folder in ("usr/bin", "app"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "bin").symlink_to("usr/bin")
+    monkeypatch.chdir(tmp_path / "app")
+    monkeypatch.delenv("PWD")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "usr/bin/python3"))
+    for program in ("bin/duly", "usr/bin/duly"):
+        monkeypatch.setattr(sys, "argv", [str(tmp_path / program)])
+        assert _links.to_here(sys.argv) is None
+
+
 def test_what_lies_beside_the_folder_of_a_link_keeps_its_name(folders: Folders) -> None:
     folders.link("srv/shop", "ROOT/home/shop")
     assert folders.named("home/shop", "ROOT/home/venv/bin/python", pwd="srv/shop") == [

@@ -302,6 +302,27 @@ def test_an_outage_is_shown_and_is_over(driver: webdriver.Chrome, own_server: Se
     until(lambda: browser.live() == "Not reached", "nobody says so", seconds=20)
 
 
+@pytest.mark.parametrize("page", ["/queue?queue=orders", "/jobs?queue=orders", "/overview"])
+def test_a_page_that_is_opened_in_an_outage_comes_back(driver: webdriver.Chrome, own_server: Server, page: str) -> None:
+    duly.Client(own_server.url).queue("orders").push(1, id="the one")
+    web = Web(own_server.url, "duly:")
+    browser = Browser(driver)
+    try:
+        browser.enter(web)
+        own_server.freeze()
+        browser.go(page)
+        assert "does not answer" in browser.text()
+        assert "does not answer" in driver.title
+        own_server.thaw()
+        until(lambda: "does not answer" not in driver.title, "the page does not come back", seconds=30)
+        assert "orders" in browser.text()
+        assert "There is no such queue" not in browser.text()
+    finally:
+        own_server.thaw()
+        web.process.kill()
+        web.process.communicate()
+
+
 def test_a_page_in_an_application_works_in_its_folder(driver: webdriver.Chrome, client: duly.Client) -> None:
     fill(client)
     browser = Browser(driver)

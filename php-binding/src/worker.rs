@@ -388,6 +388,13 @@ impl WorkerEngine {
         }
     }
 
+    /// Stops it as this process ends by itself: a signal before or behind that asks for the same.
+    pub fn stop_to_exit(&self) {
+        if let Some(inner) = self.inner() {
+            inner.watchdog.stop(&inner.engine);
+        }
+    }
+
     /// Starts nothing more, and ends when the current run has, however long that takes, until somebody asks for a stop.
     pub fn retire(&self) {
         if let Some(inner) = self.inner() {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use hyper::StatusCode;
 use maud::{DOCTYPE, Markup, html};
 
 use super::door::Session;
@@ -30,7 +31,12 @@ impl Frame<'_> {
         let path = &self.request.path;
         // What reads many jobs is read when it is asked for.
         let is_large = matches!(path.as_str(), "/jobs" | "/groups" | "/search" | "/server");
-        let is_live = self.session.is_some() && !is_large && !path.starts_with("/ask-") && !path.starts_with("/act-");
+        let live = match page.status {
+            _ if self.session.is_none() || path.starts_with("/ask-") || path.starts_with("/act-") => None,
+            // It is loaded as a whole as soon as the server is back.
+            StatusCode::SERVICE_UNAVAILABLE => Some("again"),
+            _ => (!is_large).then_some(""),
+        };
         html! {
             (DOCTYPE)
             html lang=(words.code) {
@@ -47,7 +53,7 @@ impl Frame<'_> {
                     a.skip href="#content" { (words.skip) }
                     (self.head())
                     @for notice in &self.notices { p.notice role="status" { (shown(notice)) } }
-                    main #content data-live[is_live] { (page.body) }
+                    main #content data-live=[live] { (page.body) }
                     (self.foot())
                 }
             }

@@ -42,6 +42,9 @@
     scrolled().forEach((each, index) => { each.scrollTo(...(before[index] || [0, 0])); });
   };
 
+  // A page of an outage is asked for as a whole: nobody knows yet what it shows.
+  const isOutage = content.dataset.live === "again";
+
   const show = () => {
     const state = ended ? "ended" : stopped ? "stopped" : missed ? "stale" : inUse() ? "held" : "live";
     button.textContent = button.dataset[state];
@@ -49,10 +52,19 @@
     button.setAttribute("aria-pressed", String(!stopped));
   };
 
-  const refresh = async () => {
-    const response = await fetch(location.href, {
-      headers: { "duly-refresh": "1" }, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS),
+  const ask = (headers) =>
+    fetch(location.href, {
+      headers, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS),
     });
+
+  const refresh = async () => {
+    if (isOutage) {
+      const answer = await ask({});
+      if (!answer.ok) { throw new Error("it is not over"); }
+      location.reload();
+      return;
+    }
+    const response = await ask({ "duly-refresh": "1" });
     const text = await response.text();
     // It sends others to its login, or says that they may not.
     ended = response.status === 401 || response.status === 403 || response.redirected;
@@ -62,6 +74,7 @@
       last = same(text);
       put(text);
     }
+    if (response.status === 503) { throw new Error("an outage"); }
   };
 
   const turn = async () => {

@@ -3,7 +3,6 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, RedisConnectionInfo, RedisError, Value};
@@ -90,14 +89,6 @@ impl<'a> Request<'a> {
     /// Now that it is answered: has it surely written something?
     pub(super) fn has_written(&self) -> bool {
         self.changes_once() && (!self.reclaims() || matches!(self, Self::Script { spares: true, .. }))
-    }
-
-    /// How long the server is asked to take its time.
-    pub(super) fn asked_wait(&self) -> Duration {
-        match self {
-            Self::Durable { durability, .. } => durability.timeout(),
-            _ => Duration::ZERO,
-        }
     }
 }
 
@@ -315,7 +306,7 @@ impl Link {
                 if !stored_nothing(&value) {
                     let waited = self.exchange(&wait, false, patience.and(durability.timeout())).await;
                     let confirmed = waited.and_then(|confirmed| self.check_confirmed(durability, confirmed));
-                    confirmed.map_err(|trouble| Trouble { may_have_run: true, awaits_durability: true, ..trouble })?;
+                    confirmed.map_err(|trouble| Trouble { may_have_run: true, ..trouble })?;
                 }
                 Ok(value)
             }

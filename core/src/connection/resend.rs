@@ -87,8 +87,8 @@ impl Shared {
 
     async fn try_to_send(&self, slot: u16, mut request: Request<'_>, attempts: u32) -> Result<Value, GaveUp> {
         let started = Instant::now();
-        let mut patience = self.dialer.settings.deadline;
-        let mut deadline = started + patience;
+        let patience = self.dialer.settings.deadline;
+        let deadline = started + patience;
         let mut backoff = Backoff::default();
         let mut may_have_run = false;
         let mut redirects = 0;
@@ -111,11 +111,6 @@ impl Shared {
                 self.outages.failed(self.outage_slot(slot), away, Instant::now());
             }
             may_have_run |= trouble.may_have_run;
-            if trouble.awaits_durability {
-                // Waiting for replicas or a disk is asked for, and not a delay.
-                patience = self.dialer.settings.deadline + request.asked_wait();
-                deadline = started + patience;
-            }
             if may_have_run {
                 request = request.again();
             }

@@ -11,8 +11,6 @@ pub(super) struct Trouble {
     pub(super) next: Next,
     /// The bytes may have reached the server and no answer came back.
     pub(super) may_have_run: bool,
-    /// The script has answered, and it is not known yet whether what it did is durable.
-    pub(super) awaits_durability: bool,
     /// A client that has never worked should hear this at once: the address or the password is likely wrong.
     pub(super) final_when_new: bool,
     /// Nobody's leases can be renewed meanwhile.
@@ -48,14 +46,7 @@ pub(super) enum Next {
 impl Trouble {
     /// The server answered: no, and it would say no again.
     pub(super) fn refused(error: Error) -> Self {
-        Self {
-            error: Box::new(error),
-            next: Next::GiveUp,
-            may_have_run: false,
-            awaits_durability: false,
-            final_when_new: true,
-            outage: None,
-        }
+        Self { error: Box::new(error), next: Next::GiveUp, may_have_run: false, final_when_new: true, outage: None }
     }
 
     /// The same, of all writes as far as is known: its disk is full, or a permission was withdrawn while jobs run.

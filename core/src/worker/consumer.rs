@@ -365,7 +365,7 @@ fn why_over(interrupted: Option<Interruption>) -> &'static str {
 impl Starting {
     /// The server has answered. Errors: `LeaseLost` if the run is over all the same.
     pub(crate) fn started(mut self) -> Result<(), Error> {
-        let Some(run) = self.run.take().filter(|run| !self.executor.desk.begin_time(run)) else { return Ok(()) };
+        let Some(run) = self.run.take().filter(|run| !self.executor.desk.begin_time(run, true)) else { return Ok(()) };
         let why = why_over(self.executor.was_interrupted(&run));
         Err(in_call(&run.job, "note_start", Error::new(ErrorKind::LeaseLost, why)))
     }
@@ -374,7 +374,7 @@ impl Starting {
 impl Drop for Starting {
     fn drop(&mut self) {
         if let Some(run) = &self.run {
-            self.executor.desk.begin_time(run);
+            self.executor.desk.begin_time(run, false);
         }
     }
 }

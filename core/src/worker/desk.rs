@@ -224,6 +224,10 @@ struct Running {
     started: Instant,
     /// When its timeout is over.
     ends_at: Option<Instant>,
+    /// How many calls ask the server just now whether it may start; its time begins behind them.
+    asking: u32,
+    /// The server knows that it has started.
+    is_noted: bool,
     executor: Arc<ExecutorShared>,
     /// What its handler or its failure comes to, while hooks are called before that is sent. A last failure also if the timeout is over
     /// meanwhile: another worker that heard of it would call the same hooks beside these.

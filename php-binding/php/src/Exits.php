@@ -100,6 +100,7 @@ final class Exits
     {
         $named = Failures::job($job);
         if ($this->run->isReported || $job->settled || $this->engine->interruption() !== null) {
+            $this->engine->done();
             return fn () => $this->runs->log('error', "{$named} was settled before {$why}", $job);
         }
         if ($this->run->isDone) {
@@ -129,7 +130,7 @@ final class Exits
     private function leave(): void
     {
         try {
-            $this->engine->stop();
+            $this->engine->stopToExit();
             $this->engine->ended(self::FAREWELL_S);
         } catch (ExceptionInterface) {
             // It was said, or nobody is left to hear it.

@@ -68,16 +68,26 @@ final class Links
         $named = self::namedFolder();
         $folder = $named ?? (string) getcwd();
         foreach ([...$arguments, (string) $named] as $path) {
-            // A relative one has links of its own only where it names folders.
-            if ($path !== '' && $path[0] !== '/' && ($named !== null || str_contains($path, '/'))) {
+            if ($path !== '' && $path[0] !== '/') {
                 $path = "{$folder}/" . preg_replace('#^(\./+)+#', '', $path);
             }
-            for ($links = 0; $links < self::MOST_LINKS && str_starts_with($path, '/'); $links++) {
+            for ($links = 0; $links < self::MOST_LINKS && $path !== ''; $links++) {
                 yield $path;
-                // Such as one in /usr/local/bin.
-                $to = @is_link($path) && function_exists('readlink') ? (string) readlink($path) : '';
-                $path = $to === '' || str_starts_with($to, '/') ? $to : dirname($path) . "/{$to}";
+                $path = self::followed($path);
             }
         }
+    }
+
+    /** Where the last link in a path leads, such as one in /usr/local/bin, or its folder; '' if there is none. */
+    private static function followed(string $path): string
+    {
+        for ($link = $path; $link !== dirname($link); $link = dirname($link)) {
+            if (@is_link($link)) {
+                $to = function_exists('readlink') ? (string) readlink($link) : '';
+                $to = $to === '' || str_starts_with($to, '/') ? $to : dirname($link) . "/{$to}";
+                return $to === '' ? '' : $to . substr($path, strlen($link));
+            }
+        }
+        return '';
     }
 }

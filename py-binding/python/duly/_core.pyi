@@ -735,9 +735,10 @@ class Job(ReservedJob):
 
         For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
         count for a job with retries: the job may only have been fetched ahead.
+        A lease that is over, while nobody has taken the job, goes on for 10 s; `extend` sets another time.
 
         Raises:
-            LeaseLostError: the lease is over, or the job was settled: do not run it.
+            LeaseLostError: another worker may run the job, or it was settled: do not run it.
 
         """
 
@@ -3105,9 +3106,10 @@ class AsyncJob(ReservedJob):
 
         For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
         count for a job with retries: the job may only have been fetched ahead.
+        A lease that is over, while nobody has taken the job, goes on for 10 s; `extend` sets another time.
 
         Raises:
-            LeaseLostError: the lease is over, or the job was settled: do not run it.
+            LeaseLostError: another worker may run the job, or it was settled: do not run it.
 
         """
 

@@ -25,6 +25,8 @@ class Links:
 
     names: dict[str, str]
     """By where they lead, without any link."""
+    interpreter: tuple[str, str] | None = None
+    """The folder of this Python as it knows itself, and as its program was named."""
 
     def renamed(self, text: str) -> str:
         """Name by these links what lies where they lead, as the interpreter in scripts that pip writes."""
@@ -33,6 +35,9 @@ class Links:
         return _PATH_IN_TEXT.sub(lambda path: self._by_link(path[0], is_in_text=True), text)
 
     def _by_link(self, path: str, *, is_in_text: bool = False) -> str:
+        known, named = self.interpreter or ("", "")
+        if known and f"{path}/".startswith(f"{known}/") and not (is_in_text and shlex.quote(named) != named):
+            path = named + path[len(known) :]
         folder = path
         # By where each leads: a folder has several names where there are links above it.
         while folder.strip("/"):
@@ -55,36 +60,55 @@ def to_here(paths: Iterable[str]) -> Links | None:
     except OSError:  # it is gone
         return None
     shells = os.environ.get("PWD", "")
+    is_here = os.path.realpath(shells) == here
     names: dict[str, str] = {}
-    for path in _each([shells, *paths] if os.path.realpath(shells) == here else paths):
-        with suppress(OSError):  # nobody may look there
-            leads_to = os.path.realpath(path) if path.is_symlink() else ""
-            if leads_to.strip("/") and f"{here}/".startswith(f"{leads_to}/"):
-                names.setdefault(leads_to, str(path))
-    names = _of_interpreter() | names
-    return Links(names) if names else None
+    for path in _each([shells, *paths] if is_here else paths):
+        for folder in (path, *path.parents):
+            with suppress(OSError):  # nobody may look there
+                leads_to = os.path.realpath(folder) if folder.is_symlink() else ""
+                if leads_to.strip("/") and f"{here}/".startswith(f"{leads_to}/"):
+                    names.setdefault(leads_to, str(folder))
+    interpreter = _interpreter(Path(shells if is_here else here))
+    return Links(names, interpreter) if names or interpreter else None
 
 
-def _of_interpreter() -> dict[str, str]:
-    """Give the folder of this Python as its program was named, as `current/.venv` of `current/.venv/bin/duly`.
+def _interpreter(here: Path) -> tuple[str, str] | None:
+    """Give the folder of this Python as it knows itself, and as its program was named by a link.
 
-    The first line of such a program names its interpreter by the folder in which it was installed.
+    The first line of `current/.venv/bin/duly` names the folder in which pip has written it.
     """
-    program, real = Path(getattr(sys, "argv", [""])[0]).absolute().parent, Path(sys.executable).parent
-    leads_to = os.path.realpath(real.parent)
-    is_same = program.name == real.name and os.path.realpath(program.parent) == leads_to
-    return {leads_to: str(program.parent)} if is_same and program != real else {}
+    known = Path(sys.executable).parent
+    leads_to = os.path.realpath(known.parent)
+    program = here / getattr(sys, "argv", [""])[0]
+    for path in _each([str(_without_ups(program))]):
+        named = path.parent.parent
+        if path.parent.name == known.name and os.path.realpath(named) == leads_to and str(named) != leads_to:
+            return None if named == known.parent else (str(known.parent), str(named))
+    return None
+
+
+def _without_ups(path: Path) -> Path:
+    """Leave out `folder/..`, but not behind a link, which leads elsewhere."""
+    parts: list[str] = []
+    for part in path.parts:
+        if part == ".." and parts and parts[-1] != ".." and not Path(*parts).is_symlink():
+            parts.pop()
+        else:
+            parts.append(part)
+    return Path(*parts)
 
 
 def _each(paths: Iterable[str]) -> Iterator[Path]:
-    """Give the absolute ones with the folders above, and those to which they lead if they are links themselves."""
+    """Give the absolute ones, and those to which they lead link by link, the last one in each path first."""
     for path in map(Path, paths):
         for _ in range(_MOST_LINKS):
             if not path.is_absolute():
                 break
             yield path
-            yield from path.parents
             try:
-                path = path.parent / path.readlink()
+                link = next((folder for folder in (path, *path.parents) if folder.is_symlink()), None)
+                if link is None:
+                    break
+                path = link.parent / link.readlink() / path.relative_to(link)
             except (OSError, ValueError):
                 break

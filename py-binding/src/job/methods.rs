@@ -112,9 +112,10 @@ impl Job {
     ///
     /// For owners of a `Consumer` whose jobs must not run twice. Without it, the first death of a process does not
     /// count for a job with retries: the job may only have been fetched ahead.
+    /// A lease that is over, while nobody has taken the job, goes on for 10 s; `extend` sets another time.
     ///
     /// Raises:
-    ///     LeaseLostError: the lease is over, or the job was settled: do not run it.
+    ///     LeaseLostError: another worker may run the job, or it was settled: do not run it.
     fn note_start(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
         Self::tell_start(slf)
     }

@@ -1,16 +1,16 @@
 -- The run of a job is about to start: whatever ends its lease from now on is its own fault. Where the lease is over, though nobody
--- took the job yet, it goes on for `lease_ms`. If that is 0 the job is not started: the next reserve would charge a job whose run
+-- took the job yet, it goes on for `more_ms`. If that is 0 the job is not started: the next reserve would charge a job whose run
 -- has not begun.
 -- Needs: `now`, `from`, what `back/note` gives. Gives: `note_start`, which says whether it may run, and whether that was known;
 -- `forget_start`.
-local function note_start(id, lease_ms)
+local function note_start(id, more_ms)
   local ends = tonumber(redis.call('ZSCORE', reserved, id) or 0)
   if ends <= now then
-    -- without `lease_ms == 0 or`: a job is charged whose worker came too late to start it
-    if lease_ms == 0 or ends == 0 then return false end
+    -- without `more_ms == 0 or`: a job is charged whose worker came too late to start it
+    if more_ms == 0 or ends == 0 then return false end
     --- include: call/allow_growing
     -- without: a job that was started behind an outage is given to another worker
-    redis.call('ZADD', reserved, 'XX', from + lease_ms, id)
+    redis.call('ZADD', reserved, 'XX', from + more_ms, id)
   end
   local note = read_note(id)
   if note.has_started then return true, true end

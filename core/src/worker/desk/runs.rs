@@ -275,7 +275,17 @@ impl State {
         let executor = Arc::clone(executor);
         let job = Arc::clone(&leased.job);
         let ends_at = desk.end_of(&job, started);
-        leased.run = Some(Running { number, started, ends_at, executor, decided: None, interrupted: None, kept: None });
+        leased.run = Some(Running {
+            number,
+            started,
+            ends_at,
+            asking: 0,
+            is_noted: false,
+            executor,
+            decided: None,
+            interrupted: None,
+            kept: None,
+        });
         if let Some(until) = ends_at {
             self.runs.timeouts.push(Reverse((until, index, number)));
             self.forget_old_timeouts();

@@ -43,24 +43,29 @@ impl Desk {
         started.checked_add(self.timeout_of(job)?.to_duration())
     }
 
-    /// Its owner asks the server whether it may start: that time is not the run's. False if the run is over.
+    /// Its owner asks the server whether it may start: that time is not the run's, unless the server knows of the start already. False
+    /// if the run is over.
     pub(in crate::worker) fn hold_time(&self, run: &Run) -> bool {
         let mut state = self.lock();
-        let running = state.running(run);
-        let is_running = running.is_some();
-        if let Some(running) = running {
+        let Some(running) = state.running(run) else { return false };
+        running.asking += 1;
+        if !running.is_noted {
             running.ends_at = None;
         }
-        is_running
+        true
     }
 
-    /// The time of a run begins now. False if it is over.
-    pub(in crate::worker) fn begin_time(&self, run: &Run) -> bool {
+    /// It has asked. The time of the run begins when the server knows of the start, or when nobody asks any more. False if it is over.
+    pub(in crate::worker) fn begin_time(&self, run: &Run, is_noted: bool) -> bool {
         let mut state = self.lock();
         let now = Instant::now();
         let ends_at = self.end_of(&run.job, now);
         let Some(running) = state.running(run) else { return false };
-        (running.started, running.ends_at) = (now, ends_at);
+        running.asking -= 1;
+        if running.is_noted || (!is_noted && running.asking > 0) {
+            return true;
+        }
+        (running.started, running.ends_at, running.is_noted) = (now, ends_at, is_noted);
         if let Some(until) = ends_at {
             state.runs.timeouts.push(Reverse((until, run.index, run.number)));
             state.forget_old_timeouts();
