@@ -1123,9 +1123,10 @@ namespace Duly {
         /**
          * Tells the server that the run starts: should this process die from now on, the run counts. For owners of a
          * `Consumer` whose jobs must not run twice. Without it, the first death of a process does not count for a job
-         * with retries: the job may only have been fetched ahead.
+         * with retries: the job may only have been fetched ahead. A lease that is over, while nobody has taken the job,
+         * goes on for 10 s; `extend` sets another time.
          *
-         * @throws Exception\LeaseLostException its lease is over, or another worker has it
+         * @throws Exception\LeaseLostException another worker may run the job, or it was settled: do not run it
          * @throws Exception\ExceptionInterface
          */
         public function noteStart(): void

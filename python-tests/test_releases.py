@@ -227,11 +227,52 @@ def test_without_a_link_the_interpreter_keeps_its_name(monkeypatch: pytest.Monke
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "bin").symlink_to("usr/bin")
     monkeypatch.chdir(tmp_path / "app")
-    monkeypatch.delenv("PWD")
+    monkeypatch.delenv("PWD", raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "usr/bin/python3"))
     for program in ("bin/duly", "usr/bin/duly"):
         monkeypatch.setattr(sys, "argv", [str(tmp_path / program)])
         assert _links.to_here(sys.argv) is None
+
+
+def test_an_environment_that_no_link_names_keeps_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By links to the program alone, or from a folder that is a link."""
+    for folder in ("releases/1", "venv/bin", "home/dots/bin", "repo/src", "repo/venv/bin", "app"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "venv/bin/duly").touch()
+    (tmp_path / "current").symlink_to("releases/1")
+    (tmp_path / "releases/1/worker").symlink_to("../../venv/bin/duly")
+    (tmp_path / "home/bin").symlink_to("dots/bin")
+    (tmp_path / "home/dots/bin/duly").symlink_to("../../../venv/bin/duly")
+    (tmp_path / "app/src").symlink_to("../repo/src")
+    for folder, program, environment in [
+        ("current", "ROOT/current/worker", "venv"),
+        ("current", "./worker", "venv"),
+        ("home", "ROOT/home/bin/duly", "venv"),
+        ("app/src", "../venv/bin/duly", "repo/venv"),
+    ]:
+        executable = str(tmp_path / environment / "bin/python")
+        monkeypatch.setattr(sys, "executable", executable)
+        monkeypatch.chdir(tmp_path / folder)
+        for shells in (str(tmp_path / folder), ""):
+            monkeypatch.setenv("PWD", shells)
+            monkeypatch.setattr(sys, "argv", [program.replace("ROOT", str(tmp_path))])
+            links = _links.to_here([executable, *sys.argv])
+            assert links is None or links.renamed(executable) == executable, (folder, program)
+
+
+def test_a_relative_program_names_its_environment_without_a_shell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "releases/1/.venv/bin").mkdir(parents=True)
+    (tmp_path / "current").symlink_to("releases/1")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "releases/1/.venv/bin/python"))
+    monkeypatch.setattr(sys, "argv", ["current/.venv/bin/duly", "worker"])
+    for shells in ("", "/"):
+        monkeypatch.setenv("PWD", shells)
+        links = _links.to_here([sys.executable, *sys.argv])
+        assert links is not None
+        assert links.renamed(sys.executable) == str(tmp_path / "current/.venv/bin/python")
 
 
 def test_what_lies_beside_the_folder_of_a_link_keeps_its_name(folders: Folders) -> None:

@@ -314,9 +314,9 @@ def test_a_page_that_is_opened_in_an_outage_comes_back(driver: webdriver.Chrome,
         assert "does not answer" in browser.text()
         assert "does not answer" in driver.title
         own_server.thaw()
-        until(lambda: "does not answer" not in driver.title, "the page does not come back", seconds=30)
-        assert "orders" in browser.text()
+        until(lambda: "orders" in browser.text(), "the page does not come back", seconds=30)
         assert "There is no such queue" not in browser.text()
+        assert "does not answer" not in driver.title
     finally:
         own_server.thaw()
         web.process.kill()

@@ -102,7 +102,7 @@ fn an_ack_that_is_there_twice_is_noted_once() {
 }
 
 #[test]
-fn what_another_program_has_put_into_a_history_is_passed() {
+fn a_trace_passes_by_entries_of_other_programs() {
     let mut queue = with_elements(&["1;1;1790000000000;o\tP\t", "a", "\tR\tno list", "a", "\tX\t", "a"]);
     assert_eq!(letters(&trace(&mut queue, 1, 0)), "PX");
 }

@@ -206,7 +206,7 @@ fn a_queue_whose_limits_are_taken_away_keeps_its_history() {
 
 /// A waiting worker would look a second later.
 #[test]
-fn who_waits_for_a_place_is_woken_when_a_running_job_is_purged() {
+fn a_waiting_worker_is_woken_when_a_running_job_is_purged() {
     let mut queue = Queue::new();
     queue.run(SetLimits { max_length: None }, [("", "1;".to_owned())], Some(1));
     queue.command("HSET", Key::Jobs, &["a", r#"5;5;0;0;{"data":1}"#, "b", r#"5;5;0;0;{"data":1}"#]);

@@ -384,6 +384,7 @@ impl WorkerEngine {
     /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.
     pub fn stop(&self) {
         if let Some(inner) = self.inner() {
+            inner.watchdog.note_stop();
             inner.engine.stop();
         }
     }

@@ -59,9 +59,10 @@
 
   const refresh = async () => {
     if (isOutage) {
-      const answer = await ask({});
-      if (!answer.ok) { throw new Error("it is not over"); }
-      location.reload();
+      const answer = await ask({ "duly-refresh": "1" });
+      ended = answer.status === 401 || answer.status === 403;
+      if (answer.status === 503) { throw new Error("an outage"); }
+      if (!ended && !inUse() && !stopped) { location.reload(); }
       return;
     }
     const response = await ask({ "duly-refresh": "1" });

@@ -91,6 +91,8 @@ struct Handled {
     second: Option<Instant>,
     /// The engine was stopped before the first.
     is_stopped: bool,
+    /// Somebody has stopped it without a signal.
+    is_asked: bool,
 }
 
 impl Handled {
@@ -136,10 +138,15 @@ impl StopOnSignal {
     pub fn stop(&self, engine: &Engine) {
         self.check(engine);
         let mut handled = self.handled.lock().unwrap_or_else(PoisonError::into_inner);
-        if handled.first.is_none() && !handled.is_stopped {
+        if handled.first.is_none() && !handled.is_stopped && !handled.is_asked {
             handled.is_stopped = true;
             engine.stop();
         }
+    }
+
+    /// Somebody stops the engine without a signal.
+    pub fn note_stop(&self) {
+        self.handled.lock().unwrap_or_else(PoisonError::into_inner).is_asked = true;
     }
 
     /// When the grace ends that began with the first signal, if one came.

@@ -23,7 +23,7 @@ impl Patience {
         Self { silence: until.saturating_duration_since(Instant::now()), until }
     }
 
-    /// So much longer.
+    /// The same, and so much longer.
     pub(super) fn and(self, more: Duration) -> Self {
         Self { silence: self.silence.saturating_add(more), until: self.until + more }
     }

@@ -140,7 +140,9 @@ impl Shared {
                     trouble.error = error;
                 }
                 let probed_for = Duration::from_millis(whole_ms(started.elapsed()));
-                let tried_for = if tried >= attempts { probed_for.min(patience) } else { patience };
+                // A confirmation by replicas may have been waited for behind the deadline.
+                let waited_for = patience.max(Duration::from_secs(started.elapsed().as_secs()));
+                let tried_for = if tried >= attempts { probed_for.min(patience) } else { waited_for };
                 return Err(GaveUp { error: out_of_time(trouble, may_have_run, tried_for), out_of_time: true });
             }
             if !matches!(trouble.error.kind(), ErrorKind::Unreachable | ErrorKind::Timeout) {

@@ -280,7 +280,7 @@ impl Delivery {
     }
 
     /// Tells the server that its run starts, as [`Job::note_start`] does. The time that this takes is not the run's, which begins behind it.
-    /// Errors: `LeaseLost`: do not run it; what keeps a call from its answer, and it may run or be given back.
+    /// Errors: `LeaseLost`: do not run it; or the error of a call without an answer: then run it, or give it back.
     pub async fn note_start(&self) -> Result<(), Error> {
         let starting = self.starting()?;
         self.job().note_start().await?;
@@ -365,7 +365,11 @@ fn why_over(interrupted: Option<Interruption>) -> &'static str {
 impl Starting {
     /// The server has answered. Errors: `LeaseLost` if the run is over all the same.
     pub(crate) fn started(mut self) -> Result<(), Error> {
-        let Some(run) = self.run.take().filter(|run| !self.executor.desk.begin_time(run, true)) else { return Ok(()) };
+        let Some(run) = self.run.take() else { return Ok(()) };
+        // In a forked child the desk's lock may be held for ever.
+        if self.executor.shared.pid != id() || self.executor.desk.begin_time(&run, true) {
+            return Ok(());
+        }
         let why = why_over(self.executor.was_interrupted(&run));
         Err(in_call(&run.job, "note_start", Error::new(ErrorKind::LeaseLost, why)))
     }
@@ -373,7 +377,7 @@ impl Starting {
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        if let Some(run) = &self.run {
+        if let Some(run) = self.run.as_ref().filter(|_| self.executor.shared.pid == id()) {
             self.executor.desk.begin_time(run, false);
         }
     }

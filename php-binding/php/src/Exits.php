@@ -15,8 +15,8 @@ final class Exits
 {
     /** What may be used to say that all memory was used up. */
     private const LAST_BYTES = 16 << 20;
-    /** How long a process that ends in a handler waits for its engine, which itself gives up sooner. */
-    private const FAREWELL_S = 12.0;
+    /** How long a process that ends in a handler waits for its engine, which gives up after 8 s, or 12 s with large results. */
+    private const FAREWELL_S = 14.0;
     private const FATAL = E_ERROR | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR;
 
     private Run $run;
@@ -55,9 +55,12 @@ final class Exits
             $thrown = new \RuntimeException('exit was called');
             $why = "{$culprit} ended the process by exit";
         }
-        $this->breakOff($thrown, $why);
-        // Other shutdown functions may follow.
-        WorkerEngine::mustEnd();
+        try {
+            $this->breakOff($thrown, $why);
+        } finally {
+            // Other shutdown functions may follow.
+            WorkerEngine::mustEnd();
+        }
     }
 
     /** The worker ends by an exception that none of its runs has caught, such as that of a destructor. */
@@ -87,8 +90,11 @@ final class Exits
             // The engine has ended before, and nobody is left to hear why.
         }
         $this->leave();
-        $say === null || $say();
-        $this->runs->reportLast($this->engine);
+        try {
+            $say === null || $say();
+        } finally {
+            $this->runs->reportLast($this->engine);
+        }
     }
 
     /**

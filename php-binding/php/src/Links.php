@@ -61,7 +61,7 @@ final class Links
         return $isByLink ? $named : null;
     }
 
-    /** @return iterable<string> the paths in the command line, and those to which they lead if they are links themselves */
+    /** @return iterable<string> the paths in the command line, and those to which the links in them lead */
     private static function given(): iterable
     {
         $arguments = $_SERVER['argv'] ?? [];
@@ -83,7 +83,11 @@ final class Links
     {
         for ($link = $path; $link !== dirname($link); $link = dirname($link)) {
             if (@is_link($link)) {
-                $to = function_exists('readlink') ? (string) readlink($link) : '';
+                try {
+                    $to = (string) (new \SplFileInfo($link))->getLinkTarget(); // readlink may be disabled
+                } catch (\RuntimeException) {
+                    return '';
+                }
                 $to = $to === '' || str_starts_with($to, '/') ? $to : dirname($link) . "/{$to}";
                 return $to === '' ? '' : $to . substr($path, strlen($link));
             }

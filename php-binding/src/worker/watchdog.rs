@@ -123,7 +123,12 @@ impl Watchdog {
         self.signs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// PHP ends: stops the engine, unless a signal has.
+    /// The program stops the engine.
+    pub fn note_stop(&self) {
+        self.on_signal.note_stop();
+    }
+
+    /// PHP ends: stops the engine, unless a signal or the program has.
     pub fn stop(&self, engine: &Engine) {
         self.on_signal.stop(engine);
     }

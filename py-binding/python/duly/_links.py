@@ -60,7 +60,7 @@ def to_here(paths: Iterable[str]) -> Links | None:
     except OSError:  # it is gone
         return None
     shells = os.environ.get("PWD", "")
-    is_here = os.path.realpath(shells) == here
+    is_here = shells != "" and os.path.realpath(shells) == here
     names: dict[str, str] = {}
     for path in _each([shells, *paths] if is_here else paths):
         for folder in (path, *path.parents):
@@ -68,7 +68,9 @@ def to_here(paths: Iterable[str]) -> Links | None:
                 leads_to = os.path.realpath(folder) if folder.is_symlink() else ""
                 if leads_to.strip("/") and f"{here}/".startswith(f"{leads_to}/"):
                     names.setdefault(leads_to, str(folder))
-    interpreter = _interpreter(Path(shells if is_here else here))
+    interpreter = None
+    with suppress(OSError):
+        interpreter = _interpreter(Path(shells if is_here else here))
     return Links(names, interpreter) if names or interpreter else None
 
 
@@ -79,11 +81,12 @@ def _interpreter(here: Path) -> tuple[str, str] | None:
     """
     known = Path(sys.executable).parent
     leads_to = os.path.realpath(known.parent)
-    program = here / getattr(sys, "argv", [""])[0]
+    program = here / (getattr(sys, "argv", None) or [""])[0]
     for path in _each([str(_without_ups(program))]):
-        named = path.parent.parent
-        if path.parent.name == known.name and os.path.realpath(named) == leads_to and str(named) != leads_to:
-            return None if named == known.parent else (str(known.parent), str(named))
+        # Python finds no environment by a path that has `..` in it.
+        named = os.path.normpath(path.parent.parent)
+        if path.parent.name == known.name and os.path.realpath(named) == leads_to and named != leads_to:
+            return None if named == str(known.parent) else (str(known.parent), named)
     return None
 
 

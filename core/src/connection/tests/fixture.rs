@@ -16,13 +16,13 @@ use crate::script::{ByteStrings, Call, Flags, Script};
 use crate::value::error::Error;
 
 /// A port that nobody listens on just now, below those that the kernel hands out and not given twice: a server that was killed
-/// finds its own free.
+/// finds its own free. None of those of the integration tests, which may run beside these.
 pub(super) fn free_port() -> u16 {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let first = std::process::id() as usize * 31;
     loop {
         let number = (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 2_600;
-        let port = 30_100 + u16::try_from(number).unwrap();
+        let port = 27_400 + u16::try_from(number).unwrap();
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
@@ -36,7 +36,7 @@ pub(super) fn cluster_port() -> u16 {
     let first = std::process::id() as usize * 31;
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     loop {
-        let number = (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 9_000;
+        let number = (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 6_000;
         let port = 11_000 + u16::try_from(number).unwrap();
         if is_free(port) && is_free(port + 10_000) {
             return port;
