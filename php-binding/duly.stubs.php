@@ -2600,7 +2600,7 @@ namespace Duly {
         {
         }
 
-        /** Stops it as this process ends by itself: a signal before or behind that asks for the same. */
+        /** Stops it as this process ends by itself: a request to stop before or behind it asks for nothing more. */
         public function stopToExit(): void
         {
         }

@@ -202,7 +202,7 @@ def test_each_folder_has_its_own_link(folders: Folders) -> None:
         (True, "venvs/1", "current", "ROOT/duly"),
     ],
 )
-def test_the_interpreter_is_named_as_its_program_was(  # the ways in which it can be
+def test_the_interpreter_is_named_as_its_program_was(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, linked: bool, first: str, folder: str, word: str
 ) -> None:
     made = tmp_path / ("venvs/1" if linked else "releases/1/.venv")

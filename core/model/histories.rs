@@ -3,9 +3,7 @@
 use redis::Value;
 
 use super::options::Queue;
-use crate::script::{
-    Digits, Due, FromReply as _, JobKeys, Key, Outcomes, Push, Reserve, ReserveReply, Settle, Trace, TraceReply,
-};
+use crate::script::{Digits, Due, FromReply as _, Key, Outcomes, Push, Settle, Shape, Trace, TraceReply};
 
 const RECORD: &[u8] = br#"5;5;0;0;{"data":1}"#;
 /// As long as it may be kept.
@@ -79,19 +77,7 @@ fn an_ack_that_is_there_twice_is_noted_once() {
     let mut queue = Queue::new();
     queue.keep(100, 1);
     push(&mut queue, &["a", "b"], 2);
-    let none = Outcomes::default();
-    let reserve = Reserve {
-        want: 2,
-        lease_ms: 1000,
-        wait_ms: 0,
-        max_bytes: 1000,
-        promise: 0,
-        ahead: 0,
-        ack_count: 0,
-        keyed: 0,
-        result_count: JobKeys::default(),
-    };
-    let token = ReserveReply::decode(queue.run(reserve, [&none], Some(3))).unwrap().token;
+    let token = queue.reserve(2, (Some(3), Shape::Limited)).token;
     let mut acks = Outcomes::default();
     for id in ["a", "b", "a"] {
         acks.ack(id, token, None, None);

@@ -69,6 +69,22 @@ impl Queue {
         redis::from_redis_value(said).unwrap()
     }
 
+    pub(super) fn reserve(&mut self, want: usize, call: (Option<u64>, Shape)) -> ReserveReply {
+        let none = Outcomes::default();
+        let reserve = Reserve {
+            want,
+            lease_ms: 1000,
+            wait_ms: 0,
+            max_bytes: 1000,
+            promise: 0,
+            ahead: 0,
+            ack_count: 0,
+            keyed: 0,
+            result_count: JobKeys::default(),
+        };
+        ReserveReply::decode(self.try_run(reserve, [&none], call).unwrap()).unwrap()
+    }
+
     /// Of its jobs, sorted.
     pub(super) fn ids(&mut self) -> Vec<String> {
         let mut ids: Vec<String> = redis::from_redis_value(self.command("HKEYS", Key::Jobs, &[])).unwrap();
@@ -238,22 +254,9 @@ fn a_reserve_walks_through_a_bounded_number_of_entries_without_a_job() {
     queue.try_run(push, [(&b"a"[..], RECORD)], (Some(1), Shape::Plain)).unwrap();
     let gone: Vec<String> = (0..2000).map(|number| format!("gone{number}")).collect();
     queue.command("LPUSH", Key::Ready, &gone.iter().map(String::as_str).collect::<Vec<_>>());
-    let outcomes = Outcomes::default();
-    let reserve = || Reserve {
-        want: 1,
-        lease_ms: 1000,
-        wait_ms: 0,
-        max_bytes: 1000,
-        promise: 0,
-        ahead: 0,
-        ack_count: 0,
-        keyed: 0,
-        result_count: JobKeys::default(),
-    };
     let mut calls = 1;
     loop {
-        let said = queue.try_run(reserve(), [&outcomes], (Some(1 + calls), Shape::Plain)).unwrap();
-        let reply = ReserveReply::decode(said).unwrap();
+        let reply = queue.reserve(1, (Some(1 + calls), Shape::Plain));
         match reply.status {
             ReserveStatus::Unfinished => calls += 1,
             _ => break assert_eq!(reply.jobs.iter().map(|job| &*job.id).collect::<Vec<_>>(), ["a"]),

@@ -384,15 +384,14 @@ impl WorkerEngine {
     /// Starts nothing more, and lets the current run end within the grace; the second call ends the grace.
     pub fn stop(&self) {
         if let Some(inner) = self.inner() {
-            inner.watchdog.note_stop();
             inner.engine.stop();
         }
     }
 
-    /// Stops it as this process ends by itself: a signal before or behind that asks for the same.
+    /// Stops it as this process ends by itself: a request to stop before or behind it asks for nothing more.
     pub fn stop_to_exit(&self) {
         if let Some(inner) = self.inner() {
-            inner.watchdog.stop(&inner.engine);
+            inner.engine.stop_to_exit();
         }
     }
 

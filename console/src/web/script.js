@@ -42,7 +42,7 @@
     scrolled().forEach((each, index) => { each.scrollTo(...(before[index] || [0, 0])); });
   };
 
-  // A page of an outage is asked for as a whole: nobody knows yet what it shows.
+  // A page that was opened in an outage is loaded as a whole when that is over.
   const isOutage = content.dataset.live === "again";
 
   const show = () => {
@@ -52,30 +52,22 @@
     button.setAttribute("aria-pressed", String(!stopped));
   };
 
-  const ask = (headers) =>
-    fetch(location.href, {
-      headers, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS),
-    });
-
   const refresh = async () => {
-    if (isOutage) {
-      const answer = await ask({ "duly-refresh": "1" });
-      ended = answer.status === 401 || answer.status === 403;
-      if (answer.status === 503) { throw new Error("an outage"); }
-      if (!ended && !inUse() && !stopped) { location.reload(); }
-      return;
-    }
-    const response = await ask({ "duly-refresh": "1" });
+    const response = await fetch(location.href, {
+      headers: { "duly-refresh": "1" }, cache: "no-store", credentials: "same-origin", signal: AbortSignal.timeout(PATIENCE_MS),
+    });
     const text = await response.text();
     // It sends others to its login, or says that they may not.
     ended = response.status === 401 || response.status === 403 || response.redirected;
     // What was asked for is late if somebody is at the page now.
-    if (ended || !response.headers.has("duly-refresh") || inUse() || stopped) { return; }
-    if (same(text) !== last) {
+    if (ended || inUse() || stopped) { return; }
+    const isOver = response.status !== 503;
+    if (isOutage && isOver) { location.reload(); }
+    if (!isOutage && response.headers.has("duly-refresh") && same(text) !== last) {
       last = same(text);
       put(text);
     }
-    if (response.status === 503) { throw new Error("an outage"); }
+    if (!isOver) { throw new Error("an outage"); }
   };
 
   const turn = async () => {

@@ -172,7 +172,7 @@ impl State {
         UnsubscribeReply::Ended
     }
 
-    /// What a member is told of the messages that it has lost.
+    /// The reply to a member of a subscription that was cut off: which messages it has lost, and since when.
     pub(super) fn lost(&self, name: &str) -> Option<CutOffReply> {
         let (at, first, last) = self.cut_off.get(name)?;
         let last = (*last).max(self.first - 1);

@@ -179,12 +179,7 @@ impl Delivery {
     /// See [`worker::Delivery::note_start`].
     #[doc(hidden)] // for the skins
     pub fn note_start_async(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let (starting, job) = (self.delivery.starting(), Arc::clone(self.delivery.shared_job()));
-        async move {
-            let starting = starting?;
-            job.note_start().await?;
-            starting.started()
-        }
+        self.delivery.note_start()
     }
 
     /// What was said of it with the verbs above.

@@ -89,10 +89,6 @@ struct Handled {
     count: u64,
     first: Option<Instant>,
     second: Option<Instant>,
-    /// The engine was stopped before the first.
-    is_stopped: bool,
-    /// Somebody has stopped it without a signal.
-    is_asked: bool,
 }
 
 impl Handled {
@@ -107,8 +103,7 @@ impl Handled {
         if new > u64::from(is_first) {
             self.second.get_or_insert(now);
         }
-        // The second ends the grace, and more say nothing new.
-        new.min(2) - u64::from(is_first && self.is_stopped)
+        new.min(2) // the second ends the grace, and more say nothing new
     }
 
     fn grace_ends(&self, grace: Duration) -> Option<Instant> {
@@ -132,21 +127,6 @@ impl StopOnSignal {
         for _ in 0..handled.note(came(), Instant::now()) {
             engine.stop();
         }
-    }
-
-    /// The process ends by itself: stops the engine, unless a signal has. The first signal from now on asks for the same.
-    pub fn stop(&self, engine: &Engine) {
-        self.check(engine);
-        let mut handled = self.handled.lock().unwrap_or_else(PoisonError::into_inner);
-        if handled.first.is_none() && !handled.is_stopped && !handled.is_asked {
-            handled.is_stopped = true;
-            engine.stop();
-        }
-    }
-
-    /// Somebody stops the engine without a signal.
-    pub fn note_stop(&self) {
-        self.handled.lock().unwrap_or_else(PoisonError::into_inner).is_asked = true;
     }
 
     /// When the grace ends that began with the first signal, if one came.
@@ -256,10 +236,6 @@ mod tests {
         assert_eq!((handled.note(10, at(4)), handled.grace_ends(grace)), (1, Some(at(3))));
         let mut both = Handled::default();
         assert_eq!((both.note(2, at(1)), both.grace_ends(grace)), (2, Some(at(1))));
-        let mut stopped = Handled { is_stopped: true, ..Handled::default() };
-        assert_eq!((stopped.note(1, at(1)), stopped.note(2, at(2))), (0, 1));
-        let mut stopped = Handled { is_stopped: true, ..Handled::default() };
-        assert_eq!(stopped.note(2, at(1)), 1);
         let mut late = Handled::default();
         assert_eq!((late.note(1, at(0)), late.note(2, at(40)), late.grace_ends(grace)), (1, 1, Some(at(30))));
         assert_eq!(late.grace_ends(Duration::MAX), Some(at(40)));

@@ -87,6 +87,11 @@ impl Engine {
         self.engine.stop();
     }
 
+    /// See [`worker::Engine::stop_to_exit`].
+    pub fn stop_to_exit(&self) {
+        self.engine.stop_to_exit();
+    }
+
     /// See [`worker::Engine::retire`].
     pub fn retire(&self) {
         self.engine.retire();

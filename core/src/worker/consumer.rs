@@ -281,10 +281,13 @@ impl Delivery {
 
     /// Tells the server that its run starts, as [`Job::note_start`] does. The time that this takes is not the run's, which begins behind it.
     /// Errors: `LeaseLost`: do not run it; or the error of a call without an answer: then run it, or give it back.
-    pub async fn note_start(&self) -> Result<(), Error> {
-        let starting = self.starting()?;
-        self.job().note_start().await?;
-        starting.started()
+    pub fn note_start(&self) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let (starting, job) = (self.starting(), Arc::clone(&self.run.job));
+        async move {
+            let starting = starting?;
+            job.note_start().await?;
+            starting.started()
+        }
     }
 
     /// The time of its run does not count until this is dropped.

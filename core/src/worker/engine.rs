@@ -128,6 +128,13 @@ impl Engine {
         }
     }
 
+    /// The same as the process ends by itself: a request to stop before or behind it asks for nothing more.
+    pub fn stop_to_exit(&self) {
+        if self.pid == id() && !self.stop_requested.load(Ordering::Relaxed) {
+            self.desk.stop(self.settings.grace);
+        }
+    }
+
     /// The same with a grace of this long, whose end no second call brings forward but a shorter one.
     pub(super) fn stop_within(&self, grace: Duration) {
         self.stop_requested.store(true, Ordering::Relaxed);

@@ -496,7 +496,7 @@ async fn a_durable_push_that_cannot_be_asked_about_is_not_said_to_be_in() {
     let queue = client.queue("orders").unwrap();
     assert_eq!(queue.push(new_job("knows the length now")).await.unwrap_err().kind(), ErrorKind::QueueFull);
     direct.set_limits(&Limits::new().max_length(2)).await.unwrap();
-    // The server answers, without a confirmation by a replica; asked once more for what became of the job, it is not there.
+    // The server answers, without a confirmation by a replica; asked once more what became of the job, it does not.
     proxy.next_after(1, Fault::LoseRequest);
     (0..100).for_each(|_| proxy.next_after(0, Fault::LoseRequest));
     let durable = new_job("second").durability(duly::Durability::Replicas { count: 1 });

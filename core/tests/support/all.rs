@@ -258,7 +258,7 @@ pub fn free_port() -> u16 {
 /// hands out, so that nobody gets one of them in between.
 pub fn cluster_port(number: u32) -> u16 {
     let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-    (0..9_000)
+    (0..6_000)
         .map(|turn| 11_000 + u16::try_from((std::process::id() * 31 + 4_500 + 100 * number + turn) % 6_000).unwrap())
         .find(|&port| is_free(port) && is_free(port + 10_000))
         .unwrap()

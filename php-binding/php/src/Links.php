@@ -25,7 +25,7 @@ final class Links
     /** A path that does not depend on the current folder. */
     public static function absolute(string $path): string
     {
-        return str_starts_with($path, '/') ? $path : self::folder() . '/' . preg_replace('#^(\./+)+#', '', $path);
+        return str_starts_with($path, '/') ? $path : self::below(self::folder(), $path);
     }
 
     /**
@@ -69,13 +69,18 @@ final class Links
         $folder = $named ?? (string) getcwd();
         foreach ([...$arguments, (string) $named] as $path) {
             if ($path !== '' && $path[0] !== '/') {
-                $path = "{$folder}/" . preg_replace('#^(\./+)+#', '', $path);
+                $path = self::below($folder, $path); // not `absolute`, which asks for these
             }
             for ($links = 0; $links < self::MOST_LINKS && $path !== ''; $links++) {
                 yield $path;
                 $path = self::followed($path);
             }
         }
+    }
+
+    private static function below(string $folder, string $path): string
+    {
+        return "{$folder}/" . preg_replace('#^(\./+)+#', '', $path);
     }
 
     /** Where the last link in a path leads, such as one in /usr/local/bin, or its folder; '' if there is none. */

@@ -36,7 +36,6 @@ const LAST_STEPS: Duration = Duration::from_secs(5);
 /// What the thread shares with the worker.
 pub struct Watchdog {
     php: libc::pthread_t,
-    on_signal: StopOnSignal,
     grace: Duration,
     patience: Duration,
     /// The number of the run that PHP is busy with; 0 for none.
@@ -61,8 +60,6 @@ impl Watchdog {
         let watchdog = Arc::new(Self {
             // SAFETY: always succeeds.
             php: unsafe { libc::pthread_self() },
-            // The thread may start late: what comes from now on counts.
-            on_signal: StopOnSignal::since(process::came()),
             grace,
             patience,
             running: AtomicU64::new(0),
@@ -75,8 +72,10 @@ impl Watchdog {
             events: Mutex::default(),
             thread: Mutex::default(),
         });
+        // The thread may start late: what comes from now on counts.
         let (of_thread, engine) = (Arc::clone(&watchdog), Arc::downgrade(engine));
-        let thread = process::start_watchdog(move || of_thread.run(&engine))?;
+        let on_signal = StopOnSignal::since(process::came());
+        let thread = process::start_watchdog(move || of_thread.run(&engine, &on_signal))?;
         *watchdog.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         Ok(watchdog)
     }
@@ -123,16 +122,6 @@ impl Watchdog {
         self.signs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The program stops the engine.
-    pub fn note_stop(&self) {
-        self.on_signal.note_stop();
-    }
-
-    /// PHP ends: stops the engine, unless a signal or the program has.
-    pub fn stop(&self, engine: &Engine) {
-        self.on_signal.stop(engine);
-    }
-
     /// PHP ends, and the worker says its last words.
     pub fn leaves(&self) {
         self.is_leaving.store(true, Ordering::Release);
@@ -164,25 +153,25 @@ impl Watchdog {
         std::mem::take(&mut *events)
     }
 
-    fn run(&self, engine: &Weak<Engine>) {
+    fn run(&self, engine: &Weak<Engine>, on_signal: &StopOnSignal) {
         let mut silence = Silence::default();
-        self.hear(engine, &mut silence);
+        self.hear(engine, on_signal, &mut silence);
         self.has_heard_all.store(true, Ordering::Release);
         // PHP may be in a hook, or at its last words.
         while !self.ended.load(Ordering::Acquire)
             && let Some(engine) = engine.upgrade()
         {
-            Checks { watchdog: self, engine: &engine, silence: &mut silence }.look();
+            Checks { watchdog: self, engine: &engine, on_signal, silence: &mut silence }.look();
             drop(engine);
             std::thread::park_timeout(CHECK_EVERY);
         }
     }
 
     /// Until the engine has ended.
-    fn hear(&self, engine: &Weak<Engine>, silence: &mut Silence) {
+    fn hear(&self, engine: &Weak<Engine>, on_signal: &StopOnSignal, silence: &mut Silence) {
         let mut has_ended = false;
         while let Some(engine) = engine.upgrade() {
-            let mut checks = Checks { watchdog: self, engine: &engine, silence };
+            let mut checks = Checks { watchdog: self, engine: &engine, on_signal, silence };
             let Ok(event) = engine.event(LOOK_UP, &mut checks) else {
                 return;
             };
@@ -256,14 +245,15 @@ struct Silence {
 struct Checks<'a> {
     watchdog: &'a Watchdog,
     engine: &'a Engine,
+    on_signal: &'a StopOnSignal,
     silence: &'a mut Silence,
 }
 
 impl Checks<'_> {
     fn look(&mut self) {
-        self.watchdog.on_signal.check(self.engine);
+        self.on_signal.check(self.engine);
         let now = Instant::now();
-        let is_over = self.watchdog.on_signal.grace_ends(self.watchdog.grace).is_some_and(|at| at <= now)
+        let is_over = self.on_signal.grace_ends(self.watchdog.grace).is_some_and(|at| at <= now)
             || self.engine.is_over() && now - *self.silence.over.get_or_insert(now) >= self.watchdog.grace;
         if self.watchdog.ended.load(Ordering::Acquire) {
             return;

@@ -1,6 +1,5 @@
 //! The executors' questions to the desk: the next run, and to note how it ended.
 
-use std::cmp::Reverse;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -286,10 +285,7 @@ impl State {
             interrupted: None,
             kept: None,
         });
-        if let Some(until) = ends_at {
-            self.runs.timeouts.push(Reverse((until, index, number)));
-            self.forget_old_timeouts();
-        }
+        self.note_end(ends_at, index, number);
         self.runs.running += 1;
         self.runs.left -= 1;
         if self.runs.left == 0 {

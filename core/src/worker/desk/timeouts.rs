@@ -66,10 +66,7 @@ impl Desk {
             return true;
         }
         (running.started, running.ends_at, running.is_noted) = (now, ends_at, is_noted);
-        if let Some(until) = ends_at {
-            state.runs.timeouts.push(Reverse((until, run.index, run.number)));
-            state.forget_old_timeouts();
-        }
+        state.note_end(ends_at, run.index, run.number);
         let timer_is_late = state.timer_is_late();
         drop(state);
         if timer_is_late {
@@ -142,8 +139,11 @@ impl State {
         self.next_end().is_some_and(|at| self.runs.timer_rings_at.is_none_or(|rings_at| at < rings_at))
     }
 
-    /// Most runs end long before their timeout: what is left of them must not pile up.
-    pub(super) fn forget_old_timeouts(&mut self) {
+    /// Of a run, if it must end.
+    pub(super) fn note_end(&mut self, ends_at: Option<Instant>, index: usize, number: u64) {
+        let Some(until) = ends_at else { return };
+        self.runs.timeouts.push(Reverse((until, index, number)));
+        // Most runs end long before their timeout: what is left of them must not pile up.
         if self.runs.timeouts.len() > 100 + 4 * self.jobs.leased.len() {
             let leased = &self.jobs.leased;
             self.runs.timeouts.retain(|&Reverse(timeout)| is_due(leased, timeout));
