@@ -296,6 +296,8 @@ final class SupervisorTest extends ServerTestCase
             'which file makes the worker' => ['--processes', '2'],
             'it must return a Duly\Worker, not int' => [$file, '--processes', '2'],
         ];
+        $runs = $this->bootstrap('fn () => null)->run(');
+        $wrong['duly-worker runs the worker that this file returns: leave out `run()`'] = [$runs, '--processes', '2'];
         foreach ($wrong as $said => $arguments) {
             $program = $this->start($arguments);
             self::assertSame(2, $program->end(), $said);
@@ -304,6 +306,18 @@ final class SupervisorTest extends ServerTestCase
         $program = $this->start([$file], '-n');
         self::assertSame(2, $program->end());
         self::assertStringContainsString('the PHP extension duly is not loaded', $program->said());
+    }
+
+    public function testAFileThatForksServesNothing(): void
+    {
+        $file = $this->bootstrap('fn () => null');
+        $code = substr((string) file_get_contents($file), strlen('<?php'));
+        file_put_contents($file, '<?php pcntl_fork() === 0 || exit(0); ' . $code);
+        $program = $this->start([$file]);
+        $program->hear('nobody would stop what it has forked');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+        self::assertSame([], $this->queue->workers());
     }
 
     public function testAnErrorThatNoWaitingHealsStopsAll(): void

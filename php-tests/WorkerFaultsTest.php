@@ -355,6 +355,27 @@ final class WorkerFaultsTest extends ServerTestCase
         }
     }
 
+    public function testAJobThatPrintsWhatCannotBeWrittenIsDone(): void
+    {
+        foreach (['a', 'b'] as $id) {
+            $this->queue->push(1, id: $id, name: 'n');
+        }
+        $program = $this->program('
+            $worker = new Duly\Worker($client, ["q"], maxJobs: 2);
+            $worker->on("n", function () {
+                echo "printed";
+            });
+            fclose(STDOUT);
+            $worker->run();
+            fwrite(STDERR, ignore_user_abort() ? "goes on" : "as it was before");
+            exit(0); // PHP says 255 where something could not be printed
+        ');
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertSame(2, $this->totals()['acked']);
+        self::assertSame(1, substr_count($program->said(), 'what is printed cannot be written'), $program->said());
+        self::assertStringContainsString('as it was before', $program->said());
+    }
+
     public function testTheLastTimeoutIsHeardByOnFailed(): void
     {
         $this->queue->push(1, id: 'a', name: 'n', timeout: 0.2, maxRetries: 1, retry: RetryPolicy::fixed(0));

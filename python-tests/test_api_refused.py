@@ -251,6 +251,28 @@ def test_wrong_bodies_of_other_requests_are_refused(api: Api) -> None:
     assert api.refused("PATCH", "queues/orders/jobs/1", {"delay": 1, "at": 1}) == (400, "invalid_argument")
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "orders/jobs/1"),
+        ("DELETE", "orders/keys/k"),
+        ("DELETE", "orders?jobs=1"),
+        ("POST", "orders/pause"),
+        ("POST", "orders/resume"),
+        ("GET", "orders/jobs/1"),
+    ],
+)
+def test_what_is_said_in_a_body_that_nobody_reads_is_refused(method: str, path: str, api: Api) -> None:
+    api.done("POST", "queues/orders/jobs", {"data": 1, "id": "1", "key": "k"})
+    answer = api.ask(method, f"queues/{path}", b'{"only": "delayed"}')
+    assert (answer.status, answer.kind) == (400, "invalid_argument")
+    assert "`only` is not known here: what this request takes is in its query" in answer.message
+    assert api.refused(method, f"queues/{path}", b"not json") == (400, "invalid_argument")
+    counts = api.done("GET", "queues/orders")
+    assert (counts["ready"], counts["paused"]) == (1, False)
+    assert api.ask(method, f"queues/{path}", b"{}").status == 200, "it says nothing"
+
+
 def test_a_body_is_json_and_not_too_large(api: Api) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     assert api.refused("POST", "queues/orders/jobs", b"data=1", headers=form) == (415, "unsupported_media_type")

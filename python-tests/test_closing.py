@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -201,3 +203,31 @@ def pings(client: duly.Client) -> bool:
     except duly.UnreachableError:
         return False
     return True
+
+
+PRINTS = """
+import os, sys
+import duly
+
+first, *others = (duly.Client(sys.argv[1], prefix=sys.argv[2]) for _ in range(3))
+first.queue("orders").push(1)
+os.close(0)
+os.close(1)
+for client in others:
+    client.queue("orders").push(2)
+    for number in (0, 1):
+        try:
+            os.write(number, b"SET injected yes\\r\\n")
+        except OSError:
+            pass
+    client.queue("orders").push(3)
+"""
+
+
+def test_what_is_printed_to_an_output_that_was_closed_goes_to_no_server(
+    server: Server, client: duly.Client, prefix: str
+) -> None:
+    command = [sys.executable, "-c", PRINTS, server.url, prefix]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
+    assert client.queue("orders").counts().ready == 5
+    assert server.cli("EXISTS", "injected").strip() == "0"

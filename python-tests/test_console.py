@@ -219,6 +219,16 @@ def test_a_job_that_was_moved_away_and_back_is_found_once(duly_command: Command,
     assert sorted(job["id"] for job in json.loads(out)) == [f"a{number}" for number in range(6)]
 
 
+def test_jobs_of_one_id_in_several_partitions_are_all_found(duly_command: Command, client: duly.Client) -> None:
+    parted = client.partitions("parted", 4)
+    for number in range(12):
+        parted.push(number, id="a", key=f"k{number}", on_duplicate="keep")
+    there = parted.counts().ready
+    assert there > 1, "each partition has one, with the first key that came"
+    _, out, _ = duly_command("find", "parted", "--state", "ready", "--json")
+    assert len(json.loads(out)) == there
+
+
 @pytest.mark.parametrize("key", ["close:42", "close order 42", "it's $(42)", "-42"])
 def test_a_key_of_a_failed_job_is_told_of(duly_command: Command, orders: duly.Queue, key: str) -> None:
     orders.push(1, id="a", key=key, max_retries=0)
@@ -229,7 +239,7 @@ def test_a_key_of_a_failed_job_is_told_of(duly_command: Command, orders: duly.Qu
         status, _, said = duly_command(command, "orders", f"--key={key}")
         assert (status, "no live job of orders has this key: it is done, has failed" in said) == (1, True), command
         program, *advised = shlex.split(said.split("`")[1])
-        assert (program, advised[:4]) == ("duly", ["find", "orders", "--state", "failed"])
+        assert (program, advised[:3]) == ("duly", ["find", "--state", "failed"])
         assert "a  " in duly_command(*advised)[1]
 
 

@@ -219,7 +219,9 @@ def test_a_server_that_is_down_is_said_and_comes_back(start_web: StartWeb, own_s
     for page in PAGES[:-2]:
         answer = web.ask("GET", page)
         assert (answer.status, "does not answer" in answer.text) == (503, True), page
-    assert web.post(form.action, form.fields).status == 503
+    refused = web.post(form.action, form.fields)
+    assert (refused.status, "This page comes back" in refused.text) == (503, False), "nobody sends it again"
+    assert "Go on from the overview when the server is back" in refused.text
     own_server.start()
     until(lambda: web.get("/").status == 200, "the page does not come back")
     client.queue("orders").push(1, id="one", delay=60)

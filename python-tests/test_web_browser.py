@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -302,7 +305,10 @@ def test_an_outage_is_shown_and_is_over(driver: webdriver.Chrome, own_server: Se
     until(lambda: browser.live() == "Not reached", "nobody says so", seconds=20)
 
 
-@pytest.mark.parametrize("page", ["/queue?queue=orders", "/jobs?queue=orders", "/overview"])
+ASKS = "/ask-purge?queue=orders&parts=0&state=ready"
+
+
+@pytest.mark.parametrize("page", ["/queue?queue=orders", "/jobs?queue=orders", "/overview", ASKS])
 def test_a_page_that_is_opened_in_an_outage_comes_back(driver: webdriver.Chrome, own_server: Server, page: str) -> None:
     duly.Client(own_server.url).queue("orders").push(1, id="the one")
     web = Web(own_server.url, "duly:")
@@ -323,6 +329,68 @@ def test_a_page_that_is_opened_in_an_outage_comes_back(driver: webdriver.Chrome,
         own_server.thaw()
         web.process.kill()
         web.process.communicate()
+
+
+@contextmanager
+def gateway(port: int) -> Iterator[int]:
+    """A proxy in front of that port, which answers itself while nobody listens there. Give its own one."""
+
+    class Passes(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            try:
+                connection.request("GET", self.path, headers=dict(self.headers))
+                answer = connection.getresponse()
+                status, headers, body = answer.status, answer.getheaders(), answer.read()
+            except OSError:
+                status, headers, body = 502, [("Content-Type", "text/html")], b"<h1>Bad Gateway</h1>"
+            self.send_response(status)
+            for name, value in headers:
+                if name.lower() not in ("content-length", "connection"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Passes) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        try:
+            yield proxy.server_port
+        finally:
+            proxy.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("opened_in_an_outage", [False, True])
+def test_a_proxy_that_answers_while_the_page_is_gone_is_no_page(
+    driver: webdriver.Chrome, own_server: Server, *, opened_in_an_outage: bool
+) -> None:
+    duly.Client(own_server.url).queue("orders").push(1)
+    web = Web(own_server.url, "duly:")
+    browser = Browser(driver)
+    with gateway(web.port) as port:
+        try:
+            browser.enter(web)
+            browser.home = f"http://127.0.0.1:{port}"
+            if opened_in_an_outage:
+                own_server.freeze()
+            browser.go("/overview")
+            assert ("does not answer" if opened_in_an_outage else "orders") in browser.text()
+            if not opened_in_an_outage:
+                until(lambda: browser.live() == "Live", "it is not refreshed")
+        finally:
+            own_server.thaw()
+            web.process.kill()
+            web.process.communicate()
+        until(lambda: browser.live() == "Not reached", "nobody says so", seconds=20)
+        # Two turns of the script later it is the same page.
+        asked = browser.number(ASKED)
+        until(lambda: browser.number(ASKED) >= asked + 2, "it does not ask again", seconds=20)
+        assert browser.live() == "Not reached"
 
 
 def test_a_page_in_an_application_works_in_its_folder(driver: webdriver.Chrome, client: duly.Client) -> None:

@@ -40,13 +40,14 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use duly::{Client, Error, ErrorKind, Queue, Rate};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use tokio::sync::{Semaphore, watch};
 
 use self::body::Bodies;
+use self::fields::Object;
 use self::queues::Listed;
 use self::reply::{Refusal, Reply};
 use self::room::Rooms;
@@ -250,6 +251,10 @@ impl Call<'_> {
                 Verb::Requeue => self.requeue(&body).await,
                 _ => self.reschedule(&body, verb == Verb::RescheduleKey).await,
             };
+        }
+        if !body.is_end_stream() {
+            let body = self.api.bodies.read(&self.head.headers, body).await?;
+            Object::of_body(&body)?.end()?;
         }
         // The queries that each takes are named where they are read.
         match verb {

@@ -257,9 +257,12 @@ impl Find {
         };
         let queue = self.one.open(&output).await?;
         let (mut jobs, mut looked_at, mut is_all) = (Vec::new(), 0, true);
-        // One that was moved away and back, or runs meanwhile, may be in two pages.
+        // One that was moved away and back, or runs meanwhile, may be in two pages. Jobs with one id in two partitions have two keys.
         let mut seen = HashSet::new();
-        let mut is_new = |job: &JobView| seen.insert(job.envelope.id.clone()) || job.envelope.id.contains('\u{fffd}');
+        let mut is_new = |job: &JobView| {
+            let job = &job.envelope;
+            seen.insert((job.id.clone(), job.key.clone())) || job.id.contains('\u{fffd}')
+        };
         for state in states {
             let mut cursor = None;
             loop {

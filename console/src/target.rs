@@ -4,7 +4,7 @@ use clap::Args;
 use duly::{Client, ClientBuilder, Error, ErrorKind, MAX_QUEUES, Queue, QueueInfo};
 
 use crate::actions::Action;
-use crate::show::{can_be_copied, option};
+use crate::show::{argument, can_be_copied, option};
 use crate::{Output, invalid};
 
 /// Which server of duly.
@@ -107,7 +107,8 @@ impl By<'_> {
                 let prefix = if can_be_copied(key) { option(" --key-prefix", key) } else { String::new() };
                 format!(
                     "no live job of {queue} has this key: it is done, has failed, was cancelled, or never was there; \
-                     `duly find {queue} --state failed{prefix}` shows those that have failed"
+                     `duly find --state failed{prefix} {}` shows those that have failed",
+                    argument(queue)
                 )
             }
         }

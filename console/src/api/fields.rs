@@ -189,7 +189,11 @@ impl<'a> Object<'a> {
     pub(super) fn end(self) -> Result<(), Refusal> {
         let Some((name, _)) = self.fields.first() else { return Ok(()) };
         let known = self.known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        let known = if known.is_empty() { "nothing may be given".to_owned() } else { format!("{known} may be given") };
+        let known = match (known.is_empty(), self.at.is_empty()) {
+            (false, _) => format!("{known} may be given"),
+            (true, true) => "what this request takes is in its query".to_owned(),
+            (true, false) => "nothing may be given".to_owned(),
+        };
         Err(Refusal::invalid(format!("`{}{}` is not known here: {known}", self.at, shown(name))))
     }
 }

@@ -61,35 +61,33 @@ pub(super) async fn examine(server: &ServerView) -> Vec<Finding> {
     let mut findings = Vec::new();
     match server.info().await {
         Ok(info) => facts.info = info,
-        Err(error) => findings.push(not_permitted("info", "INFO", &error)),
+        Err(error) => findings.push(unchecked("info", "INFO", &error)),
     }
     match settings(server).await {
         Ok(settings) => facts.settings = settings,
-        Err(error) => findings.push(not_permitted("settings", "CONFIG GET", &error)),
+        Err(error) => findings.push(unchecked("settings", "CONFIG GET", &error)),
     }
     if facts.info.get("cluster_enabled").is_some_and(|enabled| enabled == "1") {
         facts.cluster = server.cluster_info().await.unwrap_or_default();
     }
     if let Err(error) = measure(server, &mut facts).await {
-        findings.push(Finding::new(
-            Problem,
-            "latency",
-            error.to_string(),
-            "see that the server answers, and run this again",
-        ));
+        findings.push(Finding::new(Problem, "latency", error.to_string(), ANSWERS));
     }
     findings.extend(CHECKS.iter().filter_map(|check| check(&facts)));
     findings
 }
 
-fn not_permitted(check: &'static str, command: &str, error: &Error) -> Finding {
+/// What to do about an outage.
+const ANSWERS: &str = "see that the server answers, and run this again";
+
+/// Why a check could not be made.
+fn unchecked(check: &'static str, command: &str, error: &Error) -> Finding {
     let what = format!("what {command} says could not be checked: {error}");
-    Finding::new(
-        Note,
-        check,
-        what,
-        format!("run this as a user who may use {command}, such as the server's default user"),
-    )
+    let to_do = match error.kind() {
+        kind if kind.is_transient() => ANSWERS.to_owned(),
+        _ => format!("run this as a user who may use {command}, such as the server's default user"),
+    };
+    Finding::new(Note, check, what, to_do)
 }
 
 async fn settings(server: &ServerView) -> Result<Fields, Error> {

@@ -9,6 +9,7 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 use subtle::ConstantTimeEq as _;
 
 use super::request::Request;
+use crate::show::escaped;
 
 /// How long a session lasts.
 const SESSION: Duration = Duration::from_secs(12 * 3600);
@@ -24,6 +25,9 @@ const MOST_WRONG: usize = 10;
 const WRONG_WITHIN: Duration = Duration::from_secs(60);
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// What an error shows of a name.
+const MOST_OF_NAME: usize = 128;
 
 /// Of secrets.
 const BYTES: usize = 24;
@@ -173,13 +177,28 @@ impl Door {
     pub(crate) fn is_own_form(request: &Request) -> bool {
         let site = request.header(SEC_FETCH_SITE);
         let origin = request.header(ORIGIN);
-        let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, host)| host == request.header(HOST));
         match (site, origin) {
             ("", "") => false,
             ("same-origin", "") => true,
-            ("same-origin" | "", origin) => is_own(origin),
+            ("same-origin" | "", origin) => is_of_host(origin, request.header(HOST)),
             _ => false,
         }
+    }
+
+    /// Why such a form is refused.
+    pub(crate) fn foreign_form(request: &Request) -> String {
+        let (origin, host) = (request.header(ORIGIN), request.header(HOST));
+        let why = "this form does not come from this page: load the page, and send it from there";
+        if origin.is_empty() || !matches!(request.header(SEC_FETCH_SITE), "same-origin" | "") {
+            return why.to_owned();
+        }
+        // It may be the page's own form, if a proxy has changed the name by which the browser knows the page.
+        let short = |text: &str| escaped(text.chars().take(MOST_OF_NAME));
+        let (origin, host) = (short(origin), short(host));
+        format!(
+            "{why}. It comes from {origin}, and the header Host says that this page is {host}: a proxy between the two must pass the \
+             browser's Host on, as nginx does with `proxy_set_header Host $http_host;`"
+        )
     }
 
     /// Does a link of another page lead here? Browsers keep the cookie back then, though there may be a session.
@@ -317,6 +336,13 @@ fn begin(inside: &mut Inside, session: Session) -> Session {
     session
 }
 
+/// Browsers leave the usual port out of an origin, and some proxies put it into the Host.
+fn is_of_host(origin: &str, host: &str) -> bool {
+    let Some((scheme, name)) = origin.split_once("://") else { return false };
+    let usual = if scheme == "https" { ":443" } else { ":80" };
+    name == host || host.strip_suffix(usual) == Some(name)
+}
+
 pub(crate) fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         // The colons of an address of IPv6 stand in brackets.
@@ -447,6 +473,33 @@ mod tests {
         for site in ["cross-site", "same-site", "none"] {
             assert!(!own(&[("sec-fetch-site", site), ("origin", "http://127.0.0.1:8420")]), "{site}");
         }
+        let of = |host, origin| {
+            let headers = [("host", host), ("origin", origin), ("sec-fetch-site", "same-origin")];
+            Door::is_own_form(&request(&headers))
+        };
+        assert!(
+            of("queues.example.com:443", "https://queues.example.com")
+                && of("queues.example.com:80", "http://queues.example.com")
+        );
+        assert!(of("[::1]:80", "http://[::1]"));
+        for (host, origin) in [
+            ("queues.example.com:80", "https://queues.example.com"),
+            ("queues.example.com:8443", "https://queues.example.com"),
+            ("queues.example.com", "https://queues.example.com:8443"),
+            ("queues.example.com:443", "queues.example.com"),
+            ("queues.example.com:443", "https://evil.example"),
+        ] {
+            assert!(!of(host, origin), "{host} {origin}");
+        }
+        let says = |site, origin| {
+            let headers = [("host", "127.0.0.1:8420"), ("sec-fetch-site", site), ("origin", origin)];
+            Door::foreign_form(&request(&headers))
+        };
+        let said = says("same-origin", "https://queues.example.com");
+        assert!(said.contains(
+            "It comes from https://queues.example.com, and the header Host says that this page is 127.0.0.1:8420"
+        ));
+        assert!(!says("cross-site", "https://evil.example").contains("evil"));
         for origin in ["null", "http://127.0.0.1:8421", "http://evil.example", "http://127.0.0.1:8420.evil.example"] {
             assert!(!own(&[("origin", origin)]), "{origin}");
             assert!(!own(&[("sec-fetch-site", "same-origin"), ("origin", origin)]), "{origin}");

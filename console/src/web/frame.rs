@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hyper::StatusCode;
+use hyper::{Method, StatusCode};
 use maud::{DOCTYPE, Markup, html};
 
 use super::door::Session;
@@ -32,9 +32,12 @@ impl Frame<'_> {
         // What reads many jobs is read when it is asked for.
         let is_large = matches!(path.as_str(), "/jobs" | "/groups" | "/search" | "/server");
         let live = match page.status {
-            _ if self.session.is_none() || path.starts_with("/ask-") || path.starts_with("/act-") => None,
+            // What was sent is not sent again by itself.
+            _ if self.session.is_none() || self.request.method == Method::POST => None,
             // It is loaded as a whole as soon as the server is back.
             StatusCode::SERVICE_UNAVAILABLE => Some("again"),
+            // A question stays as it was asked.
+            _ if path.starts_with("/ask-") || path.starts_with("/act-") => None,
             _ => (!is_large).then_some(""),
         };
         html! {

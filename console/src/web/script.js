@@ -61,9 +61,11 @@
     ended = response.status === 401 || response.status === 403 || response.redirected;
     // What was asked for is late if somebody is at the page now.
     if (ended || inUse() || stopped) { return; }
-    const isOver = response.status !== 503;
+    // A proxy in front of it answers in its place while it is away.
+    const isOwn = response.headers.has("duly-refresh");
+    const isOver = isOwn && response.status !== 503;
     if (isOutage && isOver) { location.reload(); }
-    if (!isOutage && response.headers.has("duly-refresh") && same(text) !== last) {
+    if (!isOutage && isOwn && same(text) !== last) {
       last = same(text);
       put(text);
     }

@@ -126,10 +126,7 @@ impl Site {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "GET or POST").with(ALLOW, "GET, HEAD, POST");
         }
         if is_post && !Door::is_own_form(request) {
-            return plain(
-                StatusCode::FORBIDDEN,
-                "this form does not come from this page: load the page, and send it from there",
-            );
+            return plain(StatusCode::FORBIDDEN, &Door::foreign_form(request));
         }
         if let Some(asset) = [STYLE, SCRIPT, ICON].into_iter().find(|asset| asset.path == request.path) {
             return asset.response();
@@ -274,7 +271,7 @@ impl Site {
             },
             path => self.ask(path, &view).await,
         };
-        let page = shown.unwrap_or_else(|failure| page_of(failure, words, words.went_wrong));
+        let page = shown.unwrap_or_else(|failure| page_of(failure, words, words.went_wrong, false));
         self.framed(request, Some(session), &page)
     }
 
@@ -329,7 +326,7 @@ impl Site {
             Ok(Ok(claim)) => claim,
             Ok(Err(why)) => return refuse(StatusCode::CONFLICT, words.refused, why),
             // Nothing was done.
-            Err(error) => return self.framed(request, Some(session), &failed(&error, words, words.refused)),
+            Err(error) => return self.framed(request, Some(session), &failed(&error, words, words.refused, true)),
         };
         let (what, outcome) = (act.described(&request.form), act::CUT_OFF.to_owned());
         let mut acting = Acting { site: self, request, session, once, what, outcome };
@@ -359,7 +356,7 @@ impl Site {
             Doubt::Part => words.unseen_partly_done,
         };
         let unseen = fill(unseen, &[&what, &act::reason(&failure)]);
-        let mut page = page_of(failure, words, words.refused);
+        let mut page = page_of(failure, words, words.refused, true);
         if doubt == Doubt::All {
             page.body = html! { (page.body) p.hint { (words.maybe_done) } };
         }
@@ -417,10 +414,10 @@ impl Site {
     }
 }
 
-fn page_of(failure: Failure, words: &Words, title: &'static str) -> Page {
+fn page_of(failure: Failure, words: &Words, title: &'static str, is_form: bool) -> Page {
     match failure {
         Failure::Page(page) => page,
-        Failure::Error(error) => failed(&error, words, title),
+        Failure::Error(error) => failed(&error, words, title, is_form),
     }
 }
 

@@ -152,7 +152,7 @@ pub(crate) fn empty(title: &str, more: &str) -> Markup {
 }
 
 /// What the error of a call means to those who look. `title`: what it says where nothing better is known.
-pub(crate) fn failed(error: &Error, words: &Words, title: &'static str) -> Page {
+pub(crate) fn failed(error: &Error, words: &Words, title: &'static str, is_form: bool) -> Page {
     use ErrorKind as Kind;
     let (status, title) = match error.kind() {
         Kind::InvalidArgument if error.is_partly_done() => (StatusCode::CONFLICT, words.refused),
@@ -166,6 +166,7 @@ pub(crate) fn failed(error: &Error, words: &Words, title: &'static str) -> Page 
     let mut page = Page::refusal(status, title, &error.to_string());
     let more = match status {
         _ if error.is_partly_done() => Some(words.partly_done_more),
+        StatusCode::SERVICE_UNAVAILABLE if is_form => Some(words.unreachable_form),
         StatusCode::SERVICE_UNAVAILABLE => Some(words.unreachable_more),
         _ => None,
     };

@@ -379,6 +379,7 @@ words! {
     key_taken: "It stays in failed: its key belongs to the job {} now.", "仍在失败中：其键现在属于任务 {}。";
     unreachable: "The server of the queues does not answer", "队列服务器没有响应";
     unreachable_more: "Nothing is lost. This page comes back when the server does.", "不会丢失任何数据。服务器恢复后，此页面会自动恢复。";
+    unreachable_form: "No job is lost. Go on from the overview when the server is back.", "不会丢失任何任务。服务器恢复后，请从概览继续操作。";
     maybe_done: "The action may have been done. Look before you send it again.", "操作可能已经执行，请先查看再重试。";
     unseen_not_done: "What you asked for before ({}) was not done: {}", "之前请求的操作（{}）未执行：{}";
     unseen_maybe_done: "What you asked for before ({}) may have been done: {}", "之前请求的操作（{}）可能已执行：{}";

@@ -9,10 +9,12 @@
 
 use std::future::Future;
 use std::mem;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::value::error::{Error, ErrorKind};
 
@@ -21,6 +23,8 @@ const MOST: usize = crate::queue::MAX_BATCH;
 /// A caller that waits this long for a call that another one makes goes without it: that caller may hold its future without
 /// polling it, as `select!` lets it, and come back to it only when we are done.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// A call of those who gathered is waited for so many times longer: it is made for sure, and takes its time where the line is slow.
+const LONGER: u32 = 3;
 
 #[cfg(not(test))]
 fn patience() -> Duration {
@@ -138,14 +142,38 @@ where
                 mem::replace(&mut gathered.waiting, rest)
             };
             let (parts, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-            match send(parts).await {
+            let mut sending = pin!(send(parts));
+            let in_time = timeout(LONGER * patience(), &mut sending).await.ok();
+            let is_late = in_time.is_none();
+            let answers = if let Some(answers) = in_time {
+                answers
+            } else {
+                // In an outage it takes as long as its deadline. That of those who have come since begins now.
+                self.clone().go_on_without(send.clone());
+                sending.await
+            };
+            match answers {
                 Ok(answers) => {
                     // A caller that is gone no longer wants its answer.
                     callers.into_iter().zip(answers).for_each(|(caller, answer)| drop(caller.send(Ok(answer))));
                 }
                 Err(error) => callers.into_iter().for_each(|caller| drop(caller.send(Err(error.clone())))),
             }
+            if is_late {
+                return;
+            }
         }
+    }
+
+    /// Sends who gathers behind a call that is still under way.
+    fn go_on_without<S, F>(self: Arc<Self>, send: S)
+    where
+        S: Fn(Vec<In>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
+    {
+        // Named, or the type of a future would be in itself.
+        let going_on: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(self.send_gathered(send));
+        tokio::spawn(going_on);
     }
 
     /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
@@ -339,6 +367,48 @@ mod tests {
         assert_eq!(combiner.call(2, |parts: Vec<u32>| async move { Ok(parts) }).await.unwrap(), 2);
         assert_eq!(first.await.unwrap(), 1);
         assert!(combiner.lock().under_way == UnderWay::None);
+    }
+
+    #[tokio::test]
+    async fn nobody_gathers_for_longer_behind_a_call_without_an_answer() {
+        let combiner = Combiner::<usize, usize>::new();
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let gate = Arc::new(Semaphore::new(0));
+        let send = {
+            let (sizes, gate) = (Arc::clone(&sizes), Arc::clone(&gate));
+            move |parts: Vec<usize>| {
+                let (sizes, gate) = (Arc::clone(&sizes), Arc::clone(&gate));
+                async move {
+                    sizes.lock().unwrap().push(parts.len());
+                    gate.acquire().await.unwrap().forget();
+                    Ok(parts)
+                }
+            }
+        };
+        let mut tasks = tokio::task::JoinSet::new();
+        let mut come = |part: usize| {
+            let (combiner, send) = (Arc::clone(&combiner), send.clone());
+            tasks.spawn(async move { (part, combiner.call(part, send).await.unwrap()) });
+        };
+        let until_there_are = async |calls: usize| {
+            while sizes.lock().unwrap().len() < calls {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        come(0);
+        until_there_are(1).await;
+        (1..=2 * MOST + 1).for_each(&mut come);
+        // One call after the other is sent, though none is answered.
+        until_there_are(4).await;
+        come(2 * MOST + 2);
+        until_there_are(5).await;
+        assert_eq!(*sizes.lock().unwrap(), [1, MOST, MOST, 1, 1]);
+        gate.add_permits(5);
+        while let Some(answered) = tasks.join_next().await {
+            let (part, answer) = answered.unwrap();
+            assert_eq!(answer, part, "each has its own answer");
+        }
+        assert!(combiner.lock().under_way == UnderWay::None && combiner.lock().waiting.is_empty());
     }
 
     /// What callers do and what becomes of calls.

@@ -110,11 +110,18 @@ final class Cli
      */
     private function work(string $file, array $settings, ?callable $begins = null): int
     {
+        $process = getmypid();
+        Misuse::$loadsWorker = true;
         try {
             $worker = $this->load($file, $settings);
+            if (getmypid() !== $process) {
+                throw new \LogicException('it forks, and nobody would stop what it has forked: leave out the fork');
+            }
         } catch (\Throwable $error) {
             Supervised::tell(Supervised::REFUSED);
             return $this->refuse("{$file} gives no worker: " . get_debug_type($error) . ": {$error->getMessage()}");
+        } finally {
+            Misuse::$loadsWorker = false;
         }
         $begins !== null && $begins($worker);
         try {

@@ -51,6 +51,9 @@ final class Exits
             // The message may hold the job's data.
             $why = "a fatal error at {$error['file']}:{$error['line']} ended the process";
             $why .= $this->run->phase === Run::HANDLER ? '' : ", in {$culprit}";
+        } elseif (connection_aborted() === 1 && !(function_exists('ignore_user_abort') && ignore_user_abort())) {
+            $thrown = new \RuntimeException('what was printed could not be written');
+            $why = "{$culprit} printed what could not be written, and PHP ended the process";
         } else {
             $thrown = new \RuntimeException('exit was called');
             $why = "{$culprit} ended the process by exit";

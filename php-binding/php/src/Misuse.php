@@ -13,6 +13,17 @@ use Duly\Exception\InvalidArgumentException;
  */
 final class Misuse
 {
+    /** Does `duly-worker` load the file that returns a worker? */
+    public static bool $loadsWorker = false;
+
+    /** Refuses to run a worker where `duly-worker` only wants to know it: a stop of that one would not end this one. */
+    public static function refuseWhileLoading(): void
+    {
+        if (self::$loadsWorker) {
+            throw new InvalidArgumentException('duly-worker runs the worker that this file returns: leave out `run()`');
+        }
+    }
+
     /** Refuses a function that only makes a generator when it is called. */
     public static function refuseGenerator(string $what, callable $function): void
     {

@@ -32,6 +32,7 @@ final class Runs
      * @var array<string, float>
      */
     private array $logged = [];
+    private bool $printsInVain = false;
 
     /** @param ?callable $report */
     public function __construct(
@@ -56,6 +57,15 @@ final class Runs
     {
         if ($this->engine !== null && !$this->run->isForked()) {
             throw new InvalidArgumentException('this worker runs already: make another one to run jobs in a handler');
+        }
+    }
+
+    /** Says once that what handlers print goes nowhere. */
+    public function lookAtOutput(): void
+    {
+        if (!$this->printsInVain && connection_aborted() === 1) {
+            $this->printsInVain = true;
+            ($this->log)('warning', 'what is printed cannot be written, such as for a full disk; the worker goes on');
         }
     }
 

@@ -306,6 +306,7 @@ final class Worker
      */
     public function run(): array
     {
+        Misuse::refuseWhileLoading();
         try {
             return $this->serve();
         } catch (ExceptionInterface $error) {
@@ -352,6 +353,8 @@ final class Worker
         $this->runs->refuseRunning();
         $leftovers = new Leftovers($this->log);
         $outer = self::$running;
+        // Otherwise PHP ends the script as soon as its output cannot be written, such as to a full disk.
+        $goesOn = \PHP_SAPI === 'cli' && function_exists('ignore_user_abort') ? ignore_user_abort(true) : null;
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
         Signals::hold();
@@ -370,12 +373,14 @@ final class Worker
         } catch (\Throwable $error) {
             $this->runs->end();
             self::$running = $outer;
+            $goesOn === null || ignore_user_abort((bool) $goesOn);
             throw $error;
         } finally {
             Signals::hold(false);
         }
         try {
             $this->work($engine, $signals, $leftovers);
+            $this->runs->lookAtOutput();
             $engine->done();
             $this->tell($engine, $signals);
             $engine->isOver() || $engine->retire(); // for its memory, or an exception of restartOn
@@ -396,6 +401,7 @@ final class Worker
             $this->runs->end();
             $this->stopAsked = $this->tellsEngine = false;
             self::$running = $outer;
+            $goesOn === null || ignore_user_abort((bool) $goesOn);
             $signals->restore();
         }
         $code = $engine->exitCode($signals->came());
@@ -439,6 +445,7 @@ final class Worker
             $job = $engine->next(self::LONGEST_WAIT_S);
             if ($job === null) {
                 $this->runs->reportEvents($engine);
+                $this->runs->lookAtOutput();
                 if ($engine->isOver()) {
                     return;
                 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+import threading
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -34,6 +36,35 @@ def refuse_green_threads() -> None:
         f"{name} has replaced Python's threads, which a worker needs: run it in a process without {name}'s patches "
         "(to push is possible here)"
     )
+
+
+_imported: tuple[int, str] | None = None
+"""The thread in which `duly worker` imports an app, and where that is."""
+
+
+@contextmanager
+def importing(where: str) -> Iterator[None]:
+    """Let no worker run in what is imported here: the import would not end before its jobs do."""
+    global _imported
+    _imported = threading.get_ident(), where
+    try:
+        yield
+    finally:
+        _imported = None
+
+
+def refuse_while_importing(what: str) -> None:
+    """Refuse to run where `duly worker` only wants to know the app.
+
+    Raises:
+        InvalidArgumentError: it is imported in this thread.
+
+    """
+    if _imported is not None and _imported[0] == threading.get_ident():
+        raise InvalidArgumentError(
+            f"`duly worker` imports this module, and runs {_imported[1]} itself: {what} only in a program of its own, "
+            'below `if __name__ == "__main__":`'
+        )
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:

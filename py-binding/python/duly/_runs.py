@@ -152,6 +152,16 @@ def context_of(job: Job) -> Context:
     return context
 
 
+def _name_of_program(name: str | None) -> str:
+    """Tell where a name comes from that only one program knows."""
+    if name is None or not name.startswith("__main__."):
+        return ""
+    what = (
+        "a program has pushed its own task, which has no name of its own; give it one, such as @app.task('close_order')"
+    )
+    return f": {what}"
+
+
 def check_result(job: Job, result: Any) -> None:
     """Refuse a coroutine or a generator as the result of a handler: nothing was run."""
     if type(result) not in PLAIN:
@@ -223,7 +233,7 @@ class Runs:
 
     def no_handler(self, job: Job) -> None:
         """Run a job whose name has no handler here: a worker that has one may get it, during a deployment."""
-        raise NoHandler(f"this worker has no handler for the name {job.name!r}")
+        raise NoHandler(f"this worker has no handler for the name {job.name!r}{_name_of_program(job.name)}")
 
     def worked(self, job: Job) -> None:
         """Call the hooks after a handler that worked. A job that was settled otherwise than by an ack did not."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
@@ -519,10 +520,20 @@ def _notice_nothing(_queue: str, *, is_pushed: bool = False) -> None:
 def _full_name(function: Callable[..., Any]) -> str:
     check_function(function, "a task")
     try:
-        return f"{function.__module__}.{function.__qualname__}"
+        return f"{_module_of(function)}.{function.__qualname__}"
     except AttributeError:
         kind = type(function).__name__
         raise TypeError(f'a {kind} has no name of its own: give the task one, app.task("name")(function)') from None
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    """Give its module as others import it: that of a program, `python -m shop.tasks`, calls itself `__main__`."""
+    module: str = function.__module__
+    # A process that multiprocessing has started has the program under another name.
+    if module not in ("__main__", "__mp_main__"):
+        return module
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return "__main__" if spec is None else str(spec.name)
 
 
 def _checked_signature(function: Callable[..., Any]) -> inspect.Signature:

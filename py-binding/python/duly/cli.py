@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from duly._core import Supervision, WorkerEngine, _console
+from duly._misuse import importing
 from duly._runs import log_safely
 from duly._supervised import FATAL, REFUSED, is_fatal, join, say
 from duly.app import App
@@ -292,12 +293,31 @@ def _is_of_several(given: argparse.Namespace) -> bool:
     return given.processes > 1 or given.reload or given.max_jobs is not None or given.max_memory is not None
 
 
+@contextmanager
+def _folder_kept() -> Iterator[None]:
+    """Come back to the current folder: what is imported may go to its own, and processes start here."""
+    try:
+        folder = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it is gone, or nobody may read it
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.fchdir(folder)
+        os.close(folder)
+
+
 def _work(given: argparse.Namespace) -> int:
+    command = [*_interpreter(), *_again(given), "--supervised"]
+    if given.log_config is not None:
+        given.log_config = os.path.abspath(given.log_config)  # noqa: PTH100 - `Path` fails where the folder is gone
     if not given.supervised and _is_of_several(given):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
-        _import_app(given.app)
+        with _folder_kept():
+            _import_app(given.app)
         _configure_logging(given)
-        command = [*_interpreter(), *_again(given), "--supervised"]
         return _Supervisor(command, given.processes, grace=given.grace, reload=given.reload).run()
     join()
     app = _import_app(given.app)
@@ -390,7 +410,8 @@ def _import_app(where: str) -> App:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = _find(module, attribute or "app")
+        with importing(where):
+            found = _find(module, attribute or "app")
     except AppError:
         raise
     except (Exception, SystemExit) as error:  # whatever a module raises

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from duly import _links
 from duly._core import Supervision
+from duly._misuse import refuse_while_importing
 from duly._runs import log_safely
 from duly._supervised import READY, VARIABLE, ready
 from duly.errors import InvalidArgumentError, UnsupportedError
@@ -125,6 +126,7 @@ class Supervisor:
             InvalidArgumentError: it is on another thread, or there is no such program.
 
         """
+        refuse_while_importing("run a supervisor")
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
         if links := _links.to_here([*self._command, *getattr(sys, "argv", []), sys.executable]):

@@ -17,7 +17,7 @@ from duly._ending import LAST_STEPS_S, PATIENCE_S, Ending
 from duly._failures import count_as_own
 from duly._handlers import of_kind
 from duly._lifespan import Around, Lifespan, Resources, StartOrStop
-from duly._misuse import check_function, is_coroutine_function, refuse_green_threads
+from duly._misuse import check_function, is_coroutine_function, refuse_green_threads, refuse_while_importing
 from duly._runs import Runs
 from duly._threads import Threads
 from duly._watch import Failures, Memory, Watch
@@ -236,6 +236,7 @@ class Worker:
         waits for its other threads, also those of pools (`asyncio.to_thread`), as every Python program does; `duly
         worker` waits for five seconds.
         """
+        refuse_while_importing("run a worker")
         return self._run(None)
 
     async def serve(self) -> WorkerReport:
@@ -244,6 +245,7 @@ class Worker:
         It stops as after SIGTERM when its task is cancelled, or by `stop`; a second cancellation ends the grace. A
         cancel scope of anyio counts once. It handles no signals. Plain handlers run in threads, as in `run`.
         """
+        refuse_while_importing("run a worker")
         from duly import _serving  # asyncio takes long to import
 
         self._is_cancelled = False
