@@ -314,7 +314,7 @@ final class SupervisorTest extends ServerTestCase
         $code = substr((string) file_get_contents($file), strlen('<?php'));
         file_put_contents($file, '<?php pcntl_fork() === 0 || exit(0); ' . $code);
         $program = $this->start([$file]);
-        $program->hear('nobody would stop what it has forked');
+        $program->hear('has forked serves nothing: nobody would stop it');
         $program->signal(SIGTERM);
         self::assertSame(0, $program->end());
         self::assertSame([], $this->queue->workers());

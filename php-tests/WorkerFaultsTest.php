@@ -366,6 +366,7 @@ final class WorkerFaultsTest extends ServerTestCase
                 echo "printed";
             });
             fclose(STDOUT);
+            $output = fopen("/dev/full", "w"); // has its number
             $worker->run();
             fwrite(STDERR, ignore_user_abort() ? "goes on" : "as it was before");
             exit(0); // PHP says 255 where something could not be printed

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from contextlib import closing
+from http.client import HTTPConnection
 
 import duly
 import pytest
@@ -271,6 +272,17 @@ def test_what_is_said_in_a_body_that_nobody_reads_is_refused(method: str, path: 
     counts = api.done("GET", "queues/orders")
     assert (counts["ready"], counts["paused"]) == (1, False)
     assert api.ask(method, f"queues/{path}", b"{}").status == 200, "it says nothing"
+
+
+@pytest.mark.parametrize("path", ["orders/pause", "orders/reserve"])
+def test_an_empty_body_of_unknown_length_is_none(path: str, api: Api) -> None:
+    api.done("POST", "queues/orders/jobs", {"data": 1})
+    headers = {"Authorization": f"Bearer {TOKENS['admin']}", "Transfer-Encoding": "chunked"}
+    for body, status in ((b"", 200), (b"x", 415)):
+        with closing(HTTPConnection("127.0.0.1", api.port, timeout=30)) as connection:
+            connection.request("POST", f"/api/v1/queues/{path}", iter([body]), headers, encode_chunked=True)
+            answer = connection.getresponse()
+            assert (answer.status, status) == (status, answer.status), answer.read()
 
 
 def test_a_body_is_json_and_not_too_large(api: Api) -> None:

@@ -27,6 +27,9 @@ TASKS = """
 """
 
 
+TASKS_APP = 'app = duly.App(os.environ["URL"], prefix=os.environ["PREFIX"])'
+
+
 @pytest.fixture
 def environment(server: Server, prefix: str, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "shop").mkdir()
@@ -78,6 +81,7 @@ def test_an_app_that_goes_to_its_own_folder_runs_in_any_number_of_processes(
         ("app.worker().run()", "run a worker"),
         ("import asyncio; asyncio.run(app.worker().serve())", "run a worker"),
         ("duly.Supervisor(['true'], 1).run()", "run a supervisor"),
+        ("import duly.cli, sys; sys.exit(duly.cli.main(['worker', 'shop.tasks:app']))", "run one more"),
     ],
 )
 def test_a_module_that_runs_a_worker_when_it_is_imported_is_refused(
@@ -100,6 +104,61 @@ def test_a_program_runs_its_own_worker(guarded: bool, environment: dict[str, str
     assert (tmp_path / "notes").read_text() == "x\n"
 
 
+@pytest.mark.parametrize("name", ["", '"note"'])
+def test_a_program_whose_package_imports_it_has_each_task_once(
+    name: str, start: Start, environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "shop" / "app.py").write_text(
+        "import os, duly\napp = duly.App(os.environ['URL'], prefix=os.environ['PREFIX'])\nfrom shop import tasks\n"
+    )
+    text = textwrap.dedent(TASKS).replace(TASKS_APP, "from shop.app import app")
+    text = text.replace("task(queue", f"task({name}, queue" if name else "task(queue")
+    (tmp_path / "shop" / "tasks.py").write_text(text + 'if __name__ == "__main__": note.push("x")\n')
+    command = [sys.executable, "-m", "shop.tasks"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
+    start("worker", "shop.app:app")
+    until(notes, "the job was pushed under another name")
+
+
+def test_two_tasks_of_one_name_are_refused() -> None:
+    app = duly.App()
+
+    @app.task("note")
+    def first() -> None: ...
+
+    def second() -> None: ...
+
+    with pytest.raises(duly.InvalidArgumentError, match="there is a task 'note' already"):
+        app.task("note")(second)
+
+
+@pytest.mark.parametrize("more", ["os.closerange(3, 256)", "os.chdir('/'); os.umask(0)"])
+def test_an_app_may_do_anything_to_the_process_that_imports_it(
+    more: str, start: Start, orders: duly.Queue, notes: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    write(tmp_path, before=f"import os; {more}")
+    start("worker", "shop.tasks:app", "--max-jobs", "5")
+    orders.push({"text": "x"}, name="shop.tasks.note")
+    until(notes, "the job did not run")
+
+
+def test_a_folder_that_is_gone_is_said_whatever_is_given(environment: dict[str, str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "duly", "worker", "shop.tasks:app", "--log-config", "log.json"]
+    gone = (
+        f"import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone'); os.execv(sys.executable, {command})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", gone],
+        cwd=tmp_path,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, "the current folder is gone" in done.stderr) == (2, True), done.stderr
+
+
 def test_a_program_names_its_tasks_as_workers_do(
     start: Start, environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
 ) -> None:
@@ -120,6 +179,37 @@ def test_a_program_names_its_tasks_as_workers_do(
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
     until(lambda: len(notes()) == 2, "a job was pushed under another name")
     assert sorted(notes()) == ["by another process", "by the program"]
+
+
+def test_a_program_that_another_one_runs_keeps_the_names_of_its_tasks(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    write(tmp_path, more="print(note.name)")
+    shop = str(tmp_path / "shop")
+    names = {
+        "-m": [sys.executable, "-m", "shop.tasks"],
+        "profile": [sys.executable, "-m", "cProfile", "shop/tasks.py"],
+        "profile -m": [sys.executable, "-m", "cProfile", "-m", "shop.tasks"],
+        "file": [sys.executable, "shop/tasks.py"],
+        "-c": [sys.executable, "-c", "exec(open('shop/tasks.py').read())"],
+        "folder": [sys.executable, shop],
+    }
+    (tmp_path / "shop" / "__main__.py").write_text((tmp_path / "shop" / "tasks.py").read_text())
+    said = {}
+    for how, command in names.items():
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True, timeout=60
+        )
+        said[how] = done.stdout.split()[0]
+    by_module, alone = "shop.tasks.note", "__main__.note"
+    assert said == {
+        "-m": by_module,
+        "profile": alone,
+        "profile -m": by_module,
+        "file": alone,
+        "-c": alone,
+        "folder": alone,
+    }
 
 
 def test_a_job_whose_name_only_a_script_knows_says_what_to_do(

@@ -231,3 +231,25 @@ def test_what_is_printed_to_an_output_that_was_closed_goes_to_no_server(
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
     assert client.queue("orders").counts().ready == 5
     assert server.cli("EXISTS", "injected").strip() == "0"
+
+
+FIRST_CALL = """
+import os, sys
+import duly
+
+os.closerange(0, 3)
+client = duly.Client(sys.argv[1], prefix=sys.argv[2])
+client.queue("orders").push(1)
+places = [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
+os.write(1, b"order 6\\n")
+client.queue("orders").push(places)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="not run: it reads /proc")
+def test_an_output_that_was_closed_before_the_first_call_leads_nowhere(
+    server: Server, client: duly.Client, prefix: str
+) -> None:
+    subprocess.run([sys.executable, "-c", FIRST_CALL, server.url, prefix], check=True, timeout=60)
+    orders = client.queue("orders")
+    assert [job.data for job in orders.reserve_many(2)] == [1, ["/dev/null"] * 3]

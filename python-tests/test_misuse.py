@@ -345,3 +345,11 @@ def test_results_of_other_types_are_still_fine(client: duly.Client, queue: duly.
     with running(worker):
         until(lambda: empty(queue), "they are no coroutines")
     assert queue.counts().totals["acked"] == 4
+
+
+def test_what_is_no_list_is_named(client: duly.Client) -> None:
+    makes: Any = duly.Worker
+    with pytest.raises(TypeError, match="queues must be a list of names or a dict of weights, not Queue"):
+        makes(client, client.queue("q"))
+    with pytest.raises(duly.InvalidArgumentError, match="middleware must be a list of objects"):
+        makes(client, ["q"], middleware=duly.Middleware())

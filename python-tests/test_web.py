@@ -222,6 +222,16 @@ def test_a_server_that_is_down_is_said_and_comes_back(start_web: StartWeb, own_s
     refused = web.post(form.action, form.fields)
     assert (refused.status, "This page comes back" in refused.text) == (503, False), "nobody sends it again"
     assert "Go on from the overview when the server is back" in refused.text
+    package = web.ask("GET", "/package?queue=orders&parts=0&id=one")
+    assert (
+        package.status,
+        "comes back" in package.text,
+        "data-live" in package.text.split("<main")[1].split(">")[0],
+    ) == (
+        503,
+        False,
+        False,
+    )
     own_server.start()
     until(lambda: web.get("/").status == 200, "the page does not come back")
     client.queue("orders").push(1, id="one", delay=60)

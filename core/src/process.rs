@@ -5,4 +5,5 @@ pub(crate) mod host;
 pub(crate) mod id;
 pub mod runtime;
 pub(crate) mod sign;
+pub(crate) mod standard;
 pub(crate) mod supervise;

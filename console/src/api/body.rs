@@ -53,18 +53,19 @@ impl Bodies {
     where
         B: Body<Data = Bytes> + Unpin,
     {
-        if !body.is_end_stream() && !is_json(headers) {
+        let length = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+        let may_be_any = is_json(headers);
+        if length.is_some_and(|bytes| bytes > 0) && !may_be_any {
             return Err(Refusal::wrong_type());
         }
-        let length = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
         if length.is_some_and(|bytes| bytes > MOST_BODY_BYTES) {
             return Err(Refusal::too_large(MOST_BODY_BYTES));
         }
-        timeout(LONGEST, self.read_all(body, length)).await.map_err(|_| Refusal::too_slow())?
+        timeout(LONGEST, self.read_all(body, length, may_be_any)).await.map_err(|_| Refusal::too_slow())?
     }
 
-    /// `length`: if it is known. A body that does not say it is small until it is not.
-    async fn read_all<B>(&self, mut body: B, length: Option<usize>) -> Result<Read<'_>, Refusal>
+    /// `length`: if it is known. A body that does not say it is small until it is not. Without `may_be_any` it must have nothing.
+    async fn read_all<B>(&self, mut body: B, length: Option<usize>, may_be_any: bool) -> Result<Read<'_>, Refusal>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -76,6 +77,9 @@ impl Bodies {
         let mut bytes = Vec::new();
         while let Some(frame) = body.frame().await {
             let Ok(some) = frame.map_err(|_| not_whole())?.into_data() else { continue };
+            if !may_be_any && !some.is_empty() {
+                return Err(Refusal::wrong_type());
+            }
             if bytes.len() + some.len() > MOST_BODY_BYTES {
                 return Err(Refusal::too_large(MOST_BODY_BYTES));
             }

@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt};
 
 use super::finding::Finding;
 use super::finding::Level::{Note, Problem, Warning};
-use super::server::bytes;
+use super::server::{ANSWERS, bytes};
 use crate::show::{self, argument, printable, span};
 use crate::target::{all, open};
 
@@ -84,7 +84,10 @@ async fn look(client: &Client, name: &str, partitions: u16) -> Result<Looked, Er
 }
 
 fn unreadable(error: &Error) -> Finding {
-    let advice = "do what the message says; if no queue was meant, take the name off the list of queues";
+    let advice = match error.kind() {
+        kind if kind.is_transient() => ANSWERS,
+        _ => "do what the message says; if no queue was meant, take the name off the list of queues",
+    };
     Finding::new(Problem, "queue", format!("it cannot be read: {error}"), advice)
 }
 

@@ -78,7 +78,7 @@ pub(super) async fn examine(server: &ServerView) -> Vec<Finding> {
 }
 
 /// What to do about an outage.
-const ANSWERS: &str = "see that the server answers, and run this again";
+pub(super) const ANSWERS: &str = "see that the server answers, and run this again";
 
 /// Why a check could not be made.
 fn unchecked(check: &'static str, command: &str, error: &Error) -> Finding {

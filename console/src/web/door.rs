@@ -192,6 +192,12 @@ impl Door {
         if origin.is_empty() || !matches!(request.header(SEC_FETCH_SITE), "same-origin" | "") {
             return why.to_owned();
         }
+        if origin == "null" {
+            return format!(
+                "{why}. The browser may not say where it comes from: a proxy that sets `Referrer-Policy: no-referrer` keeps it from that, and \
+                 must leave this page's own header as it is"
+            );
+        }
         // It may be the page's own form, if a proxy has changed the name by which the browser knows the page.
         let short = |text: &str| escaped(text.chars().take(MOST_OF_NAME));
         let (origin, host) = (short(origin), short(host));
@@ -340,7 +346,8 @@ fn begin(inside: &mut Inside, session: Session) -> Session {
 fn is_of_host(origin: &str, host: &str) -> bool {
     let Some((scheme, name)) = origin.split_once("://") else { return false };
     let usual = if scheme == "https" { ":443" } else { ":80" };
-    name == host || host.strip_suffix(usual) == Some(name)
+    let is_it = |host: &str| host.eq_ignore_ascii_case(name);
+    is_it(host) || host.strip_suffix(usual).is_some_and(is_it)
 }
 
 pub(crate) fn without_port(host: &str) -> &str {
@@ -481,7 +488,7 @@ mod tests {
             of("queues.example.com:443", "https://queues.example.com")
                 && of("queues.example.com:80", "http://queues.example.com")
         );
-        assert!(of("[::1]:80", "http://[::1]"));
+        assert!(of("[::1]:80", "http://[::1]") && of("QUEUES.example.com", "https://queues.example.com"));
         for (host, origin) in [
             ("queues.example.com:80", "https://queues.example.com"),
             ("queues.example.com:8443", "https://queues.example.com"),
@@ -500,6 +507,7 @@ mod tests {
             "It comes from https://queues.example.com, and the header Host says that this page is 127.0.0.1:8420"
         ));
         assert!(!says("cross-site", "https://evil.example").contains("evil"));
+        assert!(says("same-origin", "null").contains("Referrer-Policy"));
         for origin in ["null", "http://127.0.0.1:8421", "http://evil.example", "http://127.0.0.1:8420.evil.example"] {
             assert!(!own(&[("origin", origin)]), "{origin}");
             assert!(!own(&[("sec-fetch-site", "same-origin"), ("origin", origin)]), "{origin}");

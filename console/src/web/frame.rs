@@ -7,7 +7,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::door::Session;
 use super::request::{HOME, Request};
-use super::site::{ICON, SCRIPT, STYLE};
+use super::site::{ICON, PACKAGE, SCRIPT, STYLE};
 use super::text::shown;
 use super::view::Page;
 use super::words::{LANGUAGES, Words};
@@ -32,8 +32,8 @@ impl Frame<'_> {
         // What reads many jobs is read when it is asked for.
         let is_large = matches!(path.as_str(), "/jobs" | "/groups" | "/search" | "/server");
         let live = match page.status {
-            // What was sent is not sent again by itself.
-            _ if self.session.is_none() || self.request.method == Method::POST => None,
+            // What was sent is not sent again by itself, and a file is no page.
+            _ if self.session.is_none() || self.request.method == Method::POST || path == PACKAGE => None,
             // It is loaded as a whole as soon as the server is back.
             StatusCode::SERVICE_UNAVAILABLE => Some("again"),
             // A question stays as it was asked.

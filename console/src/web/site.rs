@@ -26,6 +26,8 @@ use super::{
 use crate::show::escaped;
 
 const HTML: &str = "text/html; charset=utf-8";
+/// Where a job is saved as a file.
+pub(crate) const PACKAGE: &str = "/package";
 const LANGUAGE_COOKIE: &str = "duly_lang";
 /// No script but its own, no other host, in no frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -265,13 +267,13 @@ impl Site {
             "/actions" => actions::show(&view).await,
             "/search" => search::show(&view).await,
             "/sign-in" if self.sessions.door().is_some() => return Response::see(HOME),
-            "/package" => match job::package(&view).await {
+            PACKAGE => match job::package(&view).await {
                 Ok(response) => return response,
                 Err(failure) => Err(failure),
             },
             path => self.ask(path, &view).await,
         };
-        let page = shown.unwrap_or_else(|failure| page_of(failure, words, words.went_wrong, false));
+        let page = shown.unwrap_or_else(|failure| page_of(failure, words, words.went_wrong, request.path == PACKAGE));
         self.framed(request, Some(session), &page)
     }
 

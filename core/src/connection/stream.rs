@@ -1,7 +1,6 @@
 //! Opens a socket to one server: name, TCP, TLS.
 
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,6 +17,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::address::Address;
 use super::trouble::Trouble;
 use super::{tls, wrong_kind};
+use crate::process::standard;
 use crate::value::error::{Error, ErrorKind};
 
 /// Bytes to and from a server.
@@ -173,12 +173,9 @@ async fn open_whenever(
         io::ErrorKind::TimedOut => timed_out(address),
         _ => Trouble::no_connection(explain(address, error)),
     };
+    standard::occupy();
     match address {
-        Address::Unix(path) => {
-            let unix = UnixStream::connect(path).await.map_err(failed)?;
-            let lift = |unix: UnixStream| UnixStream::from_std(unix.into_std()?.try_clone()?);
-            Ok(Box::new(above_standard(unix, lift).map_err(failed)?))
-        }
+        Address::Unix(path) => Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?)),
         Address::Tcp { host, port } => {
             let tcp = connect(host, *port, until).await.map_err(failed)?;
             is_connected.store(true, Ordering::Relaxed);
@@ -246,19 +243,13 @@ async fn connect(host: &str, port: u16, until: Instant) -> io::Result<TcpStream>
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 set_options(&stream)?;
-                return above_standard(stream, |tcp| TcpStream::from_std(tcp.into_std()?.try_clone()?));
+                return Ok(stream);
             }
             Ok(Err(error)) => last_error = error,
             Err(_) => last_error = io::ErrorKind::TimedOut.into(),
         }
     }
     Err(last_error)
-}
-
-/// A socket that has the number of a standard input or output, because the program has closed that: what it prints would be sent to the
-/// server. A copy has none of these numbers.
-fn above_standard<S: AsRawFd>(socket: S, copied: impl FnOnce(S) -> io::Result<S>) -> io::Result<S> {
-    if socket.as_raw_fd() > libc::STDERR_FILENO { Ok(socket) } else { copied(socket) }
 }
 
 /// Without these a peer that vanished (pulled cable, dropped NAT entry) is waited for a quarter of an hour.

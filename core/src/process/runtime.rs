@@ -17,6 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::error::Elapsed;
 
 use super::id::id;
+use super::standard;
 use crate::value::error::{Error, ErrorKind};
 
 /// How often a waiting call looks whether it was interrupted.
@@ -130,6 +131,7 @@ pub(crate) fn local() -> Result<Arc<Runtime>, Error> {
     static LOCAL: PerProcess<Runtime> = PerProcess::new();
     // A name that is looked up is, in a thread.
     LOCAL.get(|| {
+        standard::occupy();
         let mut builder = Builder::new_current_thread();
         builder.enable_all().on_thread_start(|| _ = block_signals()).build().map_err(no_runtime)
     })
@@ -139,6 +141,7 @@ pub(crate) fn local() -> Result<Arc<Runtime>, Error> {
 pub fn background() -> Result<Arc<Runtime>, Error> {
     static BACKGROUND: PerProcess<Runtime> = PerProcess::new();
     BACKGROUND.get(|| {
+        standard::occupy();
         // tokio panics if it gets none.
         let is_one_left = without_signals(|| std::thread::Builder::new().spawn(|| ()));
         let _ = is_one_left.map_err(no_thread)?.join();

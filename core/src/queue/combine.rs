@@ -25,6 +25,8 @@ const MOST: usize = crate::queue::MAX_BATCH;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// A call of those who gathered is waited for so many times longer: it is made for sure, and takes its time where the line is slow.
 const LONGER: u32 = 3;
+/// With each call without an answer twice as long, so many times at the most: each of them tries to reach the server again and again.
+const MOST_DOUBLED: u32 = 3;
 
 #[cfg(not(test))]
 fn patience() -> Duration {
@@ -49,6 +51,8 @@ pub(crate) struct Combiner<In, Out> {
 
 struct Gathered<In, Out> {
     under_way: UnderWay,
+    /// Calls of those who gathered that are not waited for any more, and have no answer yet.
+    late: u32,
     calls: u64,
     waiting: Vec<(In, oneshot::Sender<Result<Out, Error>>)>,
 }
@@ -69,7 +73,7 @@ where
     Out: Send + 'static,
 {
     pub(crate) fn new() -> Arc<Self> {
-        let gathered = Gathered { under_way: UnderWay::None, calls: 0, waiting: Vec::new() };
+        let gathered = Gathered { under_way: UnderWay::None, late: 0, calls: 0, waiting: Vec::new() };
         Arc::new(Self { gathered: Mutex::new(gathered) })
     }
 
@@ -129,7 +133,7 @@ where
         F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
     {
         loop {
-            let batch = {
+            let (batch, longest) = {
                 let mut gathered = self.lock();
                 // A caller that is gone wants nothing to be sent any more.
                 gathered.waiting.retain(|(_, caller)| !caller.is_closed());
@@ -139,16 +143,19 @@ where
                 }
                 let later = gathered.waiting.len().min(MOST);
                 let rest = gathered.waiting.split_off(later);
-                mem::replace(&mut gathered.waiting, rest)
+                // Behind a full one there are more already.
+                let doubled = if rest.is_empty() { gathered.late.min(MOST_DOUBLED) } else { 0 };
+                (mem::replace(&mut gathered.waiting, rest), LONGER * patience() * (1 << doubled))
             };
             let (parts, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             let mut sending = pin!(send(parts));
-            let in_time = timeout(LONGER * patience(), &mut sending).await.ok();
+            let in_time = timeout(longest, &mut sending).await.ok();
             let is_late = in_time.is_none();
             let answers = if let Some(answers) = in_time {
                 answers
             } else {
                 // In an outage it takes as long as its deadline. That of those who have come since begins now.
+                let _late = Late::new(&self);
                 self.clone().go_on_without(send.clone());
                 sending.await
             };
@@ -191,6 +198,22 @@ impl<In, Out> Gathered<In, Out> {
         let any = !self.waiting.is_empty();
         self.under_way = if any { UnderWay::ByTask } else { UnderWay::None };
         any
+    }
+}
+
+/// A call that is late, also if its task is dropped.
+struct Late<'a, In: Send + 'static, Out: Send + 'static>(&'a Combiner<In, Out>);
+
+impl<'a, In: Send + 'static, Out: Send + 'static> Late<'a, In, Out> {
+    fn new(combiner: &'a Combiner<In, Out>) -> Self {
+        combiner.lock().late += 1;
+        Self(combiner)
+    }
+}
+
+impl<In: Send + 'static, Out: Send + 'static> Drop for Late<'_, In, Out> {
+    fn drop(&mut self) {
+        self.0.lock().late -= 1;
     }
 }
 
@@ -403,6 +426,7 @@ mod tests {
         come(2 * MOST + 2);
         until_there_are(5).await;
         assert_eq!(*sizes.lock().unwrap(), [1, MOST, MOST, 1, 1]);
+        assert_eq!(combiner.lock().late, 3, "but for the first one, and the last one yet");
         gate.add_permits(5);
         while let Some(answered) = tasks.join_next().await {
             let (part, answer) = answered.unwrap();

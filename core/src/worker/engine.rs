@@ -17,6 +17,7 @@ use super::sync_schedules::AtStart;
 use super::{WorkerReport, WorkerSettings, fire_schedules, renew, timer};
 use crate::process::id::id;
 use crate::process::runtime::start_worker_thread;
+use crate::process::standard;
 use crate::queue::Client;
 use crate::value::error::{Error, ErrorKind};
 use crate::value::time::LONGEST_WAIT;
@@ -65,6 +66,7 @@ impl Engine {
         settings.check(client)?;
         let desk = Arc::new(desk);
         let fetcher = Fetcher::new(client, &settings, Arc::clone(&desk))?;
+        standard::occupy();
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| {
             Error::new(ErrorKind::Internal, "the system gives no event queue: are there too many open files?")
                 .caused_by(error)

@@ -11,6 +11,9 @@ namespace Duly;
  */
 final class Cli
 {
+    /** Is the file that gives a worker being loaded? */
+    private static bool $loads = false;
+
     public const WRONG_USE = 2;
     public const ERROR = 1;
     private const HELP = <<<'TEXT'
@@ -64,6 +67,12 @@ final class Cli
     {
     }
 
+    /** Is a worker wanted only to be run later? */
+    public static function loadsWorker(): bool
+    {
+        return self::$loads;
+    }
+
     /** @param list<string> $arguments without the program's name */
     public function main(array $arguments): int
     {
@@ -111,17 +120,19 @@ final class Cli
     private function work(string $file, array $settings, ?callable $begins = null): int
     {
         $process = getmypid();
-        Misuse::$loadsWorker = true;
+        // What the file prints may be written or not: its worker does not depend on it either.
+        function_exists('ignore_user_abort') && ignore_user_abort(true);
+        self::$loads = true;
         try {
             $worker = $this->load($file, $settings);
-            if (getmypid() !== $process) {
-                throw new \LogicException('it forks, and nobody would stop what it has forked: leave out the fork');
-            }
         } catch (\Throwable $error) {
             Supervised::tell(Supervised::REFUSED);
             return $this->refuse("{$file} gives no worker: " . get_debug_type($error) . ": {$error->getMessage()}");
         } finally {
-            Misuse::$loadsWorker = false;
+            self::$loads = false;
+        }
+        if (getmypid() !== $process) {
+            return $this->refuse("a process that {$file} has forked serves nothing: nobody would stop it");
         }
         $begins !== null && $begins($worker);
         try {

@@ -51,7 +51,7 @@ final class Exits
             // The message may hold the job's data.
             $why = "a fatal error at {$error['file']}:{$error['line']} ended the process";
             $why .= $this->run->phase === Run::HANDLER ? '' : ", in {$culprit}";
-        } elseif (connection_aborted() === 1 && !(function_exists('ignore_user_abort') && ignore_user_abort())) {
+        } elseif ($this->couldNotPrint()) {
             $thrown = new \RuntimeException('what was printed could not be written');
             $why = "{$culprit} printed what could not be written, and PHP ended the process";
         } else {
@@ -64,6 +64,13 @@ final class Exits
             // Other shutdown functions may follow.
             WorkerEngine::mustEnd();
         }
+    }
+
+    /** Has PHP ended the process because an output could not be written? */
+    private function couldNotPrint(): bool
+    {
+        $goesOn = function_exists('ignore_user_abort') && ignore_user_abort() !== 0;
+        return !$goesOn && function_exists('connection_aborted') && connection_aborted() === 1;
     }
 
     /** The worker ends by an exception that none of its runs has caught, such as that of a destructor. */

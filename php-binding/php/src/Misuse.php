@@ -13,13 +13,11 @@ use Duly\Exception\InvalidArgumentException;
  */
 final class Misuse
 {
-    /** Does `duly-worker` load the file that returns a worker? */
-    public static bool $loadsWorker = false;
-
     /** Refuses to run a worker where `duly-worker` only wants to know it: a stop of that one would not end this one. */
     public static function refuseWhileLoading(): void
     {
-        if (self::$loadsWorker) {
+        // Nobody else has it loaded, and that of an earlier release may not know.
+        if (class_exists(Cli::class, false) && method_exists(Cli::class, 'loadsWorker') && Cli::loadsWorker()) {
             throw new InvalidArgumentException('duly-worker runs the worker that this file returns: leave out `run()`');
         }
     }

@@ -63,9 +63,10 @@ final class Runs
     /** Says once that what handlers print goes nowhere. */
     public function lookAtOutput(): void
     {
-        if (!$this->printsInVain && connection_aborted() === 1) {
+        if (!$this->printsInVain && function_exists('connection_aborted') && connection_aborted() === 1) {
             $this->printsInVain = true;
-            ($this->log)('warning', 'what is printed cannot be written, such as for a full disk; the worker goes on');
+            // Not to the log, which may print.
+            Log::write('duly: what is printed cannot be written: it is lost until this process ends, which goes on');
         }
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
@@ -38,19 +39,23 @@ def refuse_green_threads() -> None:
     )
 
 
-_imported: tuple[int, str] | None = None
-"""The thread in which `duly worker` imports an app, and where that is."""
+class _Imported(threading.local):
+    """The app that `duly worker` imports in this thread: the process, and where the app is."""
+
+    app: tuple[int, str] | None = None
+
+
+_imported = _Imported()
 
 
 @contextmanager
 def importing(where: str) -> Iterator[None]:
     """Let no worker run in what is imported here: the import would not end before its jobs do."""
-    global _imported
-    _imported = threading.get_ident(), where
+    before, _imported.app = _imported.app, (os.getpid(), where)
     try:
         yield
     finally:
-        _imported = None
+        _imported.app = before
 
 
 def refuse_while_importing(what: str) -> None:
@@ -60,10 +65,11 @@ def refuse_while_importing(what: str) -> None:
         InvalidArgumentError: it is imported in this thread.
 
     """
-    if _imported is not None and _imported[0] == threading.get_ident():
+    # A process that was forked meanwhile imports nothing for it.
+    if _imported.app is not None and _imported.app[0] == os.getpid():
         raise InvalidArgumentError(
-            f"`duly worker` imports this module, and runs {_imported[1]} itself: {what} only in a program of its own, "
-            'below `if __name__ == "__main__":`'
+            f"`duly worker` imports this module, and runs {_imported.app[1]} itself: {what} only in a program of its "
+            'own, below `if __name__ == "__main__":`'
         )
 
 

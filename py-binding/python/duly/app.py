@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
@@ -356,7 +355,10 @@ class App:
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             full_name = name or _full_name(function)
-            if full_name in self.tasks:
+            known = self.tasks.get(full_name)
+            if known is not None and _is_of_program(function, known._function):
+                return Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
+            if known is not None:
                 raise InvalidArgumentError(f"there is a task {full_name!r} already: give this one another name")
             NewJob(name=full_name).check()
             task = Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
@@ -517,6 +519,10 @@ def _notice_nothing(_queue: str, *, is_pushed: bool = False) -> None:
     """Do nothing: a test of the app sets what hears of its queues."""
 
 
+_OF_PROGRAM = ("__main__", "__mp_main__")
+"""What a program calls its module; the second name is that in a process that multiprocessing has started."""
+
+
 def _full_name(function: Callable[..., Any]) -> str:
     check_function(function, "a task")
     try:
@@ -529,11 +535,21 @@ def _full_name(function: Callable[..., Any]) -> str:
 def _module_of(function: Callable[..., Any]) -> str:
     """Give its module as others import it: that of a program, `python -m shop.tasks`, calls itself `__main__`."""
     module: str = function.__module__
-    # A process that multiprocessing has started has the program under another name.
-    if module not in ("__main__", "__mp_main__"):
+    if module not in _OF_PROGRAM:
         return module
-    spec = getattr(sys.modules.get(module), "__spec__", None)
+    spec = getattr(inspect.unwrap(function), "__globals__", {}).get("__spec__")
     return "__main__" if spec is None else str(spec.name)
+
+
+def _is_of_program(function: Callable[..., Any], known: Callable[..., Any]) -> bool:
+    """Tell whether it is a known function once more: `python -m shop.tasks` loads a module that `shop` has imported."""
+
+    def written(one: Callable[..., Any]) -> tuple[str, int, str] | None:
+        code = getattr(inspect.unwrap(one), "__code__", None)
+        return code and (code.co_filename, code.co_firstlineno, code.co_name)
+
+    modules = {getattr(one, "__module__", None) for one in (function, known)}
+    return len(modules) == 2 and not modules.isdisjoint(_OF_PROGRAM) and None is not written(function) == written(known)
 
 
 def _checked_signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from duly._core import Supervision, WorkerEngine, _console
-from duly._misuse import importing
+from duly._misuse import importing, refuse_while_importing
 from duly._runs import log_safely
 from duly._supervised import FATAL, REFUSED, is_fatal, join, say
 from duly.app import App
@@ -255,6 +255,7 @@ def _ready_to_stop() -> Iterator[None]:
 
 
 def _worker(given: argparse.Namespace) -> int:
+    refuse_while_importing("run one more")
     if not hasattr(signal, "pthread_sigmask"):
         raise UsageError("workers do not run on this system (Windows): use Linux, macOS or WSL")
     if given.no_logging and (given.log_config or given.log_level):
@@ -297,22 +298,26 @@ def _is_of_several(given: argparse.Namespace) -> bool:
 def _folder_kept() -> Iterator[None]:
     """Come back to the current folder: what is imported may go to its own, and processes start here."""
     try:
-        folder = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:  # it is gone, or nobody may read it
+        folder = os.open(".", getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC)
+    except OSError:  # it is gone
         yield
         return
+    known = os.fstat(folder)
     try:
         yield
     finally:
+        # What is imported may have closed it, and another file may have its number.
         with suppress(OSError):
-            os.fchdir(folder)
-        os.close(folder)
+            if os.path.samestat(os.fstat(folder), known):
+                os.fchdir(folder)
+                os.close(folder)
 
 
 def _work(given: argparse.Namespace) -> int:
     command = [*_interpreter(), *_again(given), "--supervised"]
     if given.log_config is not None:
-        given.log_config = os.path.abspath(given.log_config)  # noqa: PTH100 - `Path` fails where the folder is gone
+        with suppress(OSError):  # the folder is gone, which `_import_app` says
+            given.log_config = str(Path(given.log_config).absolute())
     if not given.supervised and _is_of_several(given):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         with _folder_kept():

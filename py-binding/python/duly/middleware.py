@@ -153,6 +153,8 @@ def check(middleware: Iterable[Middleware]) -> list[Middleware]:
             or is not of its class.
 
     """
+    if not hasattr(middleware, "__iter__"):
+        raise InvalidArgumentError("middleware must be a list of objects of classes that extend duly.Middleware")
     checked = list(middleware)
     for one in checked:
         if not isinstance(one, Middleware):

@@ -133,7 +133,8 @@ class Worker:
         if isinstance(queues, Mapping):
             self._queues = dict(queues)
         else:
-            self._queues = queues if isinstance(queues, str) else list(queues)  # a text is refused below
+            is_one = isinstance(queues, str) or not hasattr(queues, "__iter__")
+            self._queues = queues if is_one else list(queues)  # what is no list of names is refused below
         self._settings: dict[str, Any] = {
             "concurrency": concurrency,
             "lease": lease,
