@@ -205,7 +205,7 @@ def _parser() -> argparse.ArgumentParser:
         help="failures: class, line and causes (location, default), or also messages (may hold data) and tracebacks",
     )
     worker.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)
-    worker.set_defaults(run=_worker)
+    worker.set_defaults(run=_worker, folder="")
     return parser
 
 
@@ -269,7 +269,7 @@ def _configure_logging(given: argparse.Namespace) -> None:
     if given.no_logging:
         return
     if given.log_config is not None:
-        _read_log_config(given.log_config)
+        _read_log_config(given.log_config, Path(given.folder) / given.log_config)
     elif not logging.getLogger().hasHandlers():
         line = "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"
         logging.basicConfig(level=(given.log_level or "info").upper(), format=line)
@@ -277,12 +277,12 @@ def _configure_logging(given: argparse.Namespace) -> None:
         logging.getLogger("duly").setLevel(given.log_level.upper())
 
 
-def _read_log_config(file: str) -> None:
+def _read_log_config(file: str, path: Path) -> None:
     try:
-        if Path(file).suffix != ".json":
-            logging.config.fileConfig(file, disable_existing_loggers=False)
+        if path.suffix != ".json":
+            logging.config.fileConfig(path, disable_existing_loggers=False)
             return
-        config = json.loads(Path(file).read_text("utf-8"))
+        config = json.loads(path.read_text("utf-8"))
         logging.config.dictConfig({"version": 1, "disable_existing_loggers": False, **config})
     except Exception as error:
         cause = "".join(f": {cause}" for cause in [error.__cause__] if cause is not None)
@@ -315,9 +315,9 @@ def _folder_kept() -> Iterator[None]:
 
 def _work(given: argparse.Namespace) -> int:
     command = [*_interpreter(), *_again(given), "--supervised"]
-    if given.log_config is not None:
-        with suppress(OSError):  # the folder is gone, which `_import_app` says
-            given.log_config = str(Path(given.log_config).absolute())
+    # The app may go to another folder while it is imported.
+    with suppress(OSError):  # this one is gone, which `_import_app` says
+        given.folder = str(Path.cwd())
     if not given.supervised and _is_of_several(given):
         # Each process imports the app anew (no fork: nothing of the parent can be half-way), so a wrong one shows here.
         with _folder_kept():
