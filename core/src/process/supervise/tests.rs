@@ -98,6 +98,19 @@ fn a_second_signal_ends_the_grace_and_a_third_does_not_begin_it_again() {
 }
 
 #[test]
+fn a_process_that_says_that_it_is_ready_behind_a_second_signal_hears_of_that_again() {
+    let mut all = Supervised::new(settings(2));
+    for slot in 0..2 {
+        start(&mut all, slot, 0.0);
+    }
+    assert_eq!((all.signal(TERM, at(1.0)), all.signal(libc::SIGINT, at(1.0))), (OnSignal::Stop, OnSignal::StopAgain));
+    assert_eq!(all.signals(at(1.0)), [(0, TERM), (1, TERM), (0, TERM), (1, TERM)]);
+    all.ready(0, Duration::ZERO, at(2.0));
+    all.ready(0, Duration::ZERO, at(2.0));
+    assert_eq!(all.signals(at(2.0)), [(0, TERM)]);
+}
+
+#[test]
 fn an_error_that_every_process_would_meet_stops_all() {
     let mut all = two();
     all.ends(1, "fatal");
