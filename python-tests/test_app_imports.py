@@ -48,11 +48,6 @@ def notes(tmp_path: Path) -> Callable[[], list[str]]:
     return lambda: (tmp_path / "notes").read_text().splitlines()
 
 
-@pytest.fixture
-def orders(client: duly.Client) -> duly.Queue:
-    return client.queue("orders")
-
-
 def write(tmp_path: Path, more: str = "", before: str = "") -> None:
     text = textwrap.dedent(before) + textwrap.dedent(TASKS) + textwrap.dedent(more)
     (tmp_path / "shop" / "tasks.py").write_text(text)

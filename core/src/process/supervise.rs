@@ -166,7 +166,8 @@ impl Supervised {
     /// The process of this slot says that it is ready. True for the first one of all.
     pub(crate) fn ready(&mut self, slot: usize, grace: Duration, now: Duration) -> bool {
         let Some(process) = self.process(slot) else { return false };
-        let is_new = process.ready_at.replace(process.ready_at.unwrap_or(now)).is_none();
+        let is_new = process.ready_at.is_none();
+        process.ready_at.get_or_insert(now);
         // Of two that were sent before it was known to be ready, the system may have made one: both were SIGTERM.
         if is_new && self.asked.is_some_and(|(_, second)| second.is_some()) {
             self.signals.push((slot, libc::SIGTERM));
