@@ -455,6 +455,13 @@ mod tests {
     }
 
     #[test]
+    fn what_an_outage_keeps_from_a_check_is_no_matter_of_permissions() {
+        let advice = |kind| unchecked("info", "INFO", &Error::new(kind, "no")).advice;
+        assert_eq!(advice(duly::ErrorKind::Unreachable), ANSWERS);
+        assert!(advice(duly::ErrorKind::PermissionDenied).contains("a user who may use INFO"));
+    }
+
+    #[test]
     fn servers_that_no_test_starts_are_known_by_what_they_say() {
         let level = |info: &[(&str, &str)]| version(&facts(info)).map(|found| found.level);
         let file = ("aof_enabled", "1");
