@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use crate::value::error::{Error, ErrorKind};
 
@@ -28,20 +27,25 @@ const LONGER: u32 = 3;
 /// With each call without an answer twice as long, so many times at the most: each of them tries to reach the server again and again.
 const MOST_DOUBLED: u32 = 3;
 
+/// Waits for so many times [`PATIENCE`].
 #[cfg(not(test))]
-fn patience() -> Duration {
-    PATIENCE
+async fn out_of_patience(times: u32) {
+    tokio::time::sleep(times * PATIENCE).await;
 }
 
 #[cfg(test)]
 thread_local! {
-    static PATIENCE_HERE: std::cell::Cell<Duration> = const { std::cell::Cell::new(PATIENCE) };
+    static PATIENCE_ENDS: std::cell::RefCell<Option<Arc<tokio::sync::Notify>>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Where a test goes through orders of events, the time that a busy machine takes is none of them.
+/// Where a test goes through orders of events, the end of everybody's patience is one of them, and the time of a busy machine none.
 #[cfg(test)]
-fn patience() -> Duration {
-    PATIENCE_HERE.get()
+async fn out_of_patience(times: u32) {
+    let ends = PATIENCE_ENDS.with_borrow(Clone::clone);
+    match ends {
+        Some(ends) => ends.notified().await,
+        None => tokio::time::sleep(times * PATIENCE).await,
+    }
 }
 
 /// Gathers calls of one kind. `In` is one caller's part, `Out` its part of the answer.
@@ -119,7 +123,7 @@ where
         S: Fn(Vec<In>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
     {
-        tokio::time::sleep(patience()).await;
+        out_of_patience(1).await;
         if self.lock().pass_to_task(number) {
             self.send_gathered(send).await;
         }
@@ -133,7 +137,7 @@ where
         F: Future<Output = Result<Vec<Out>, Error>> + Send + 'static,
     {
         loop {
-            let (batch, longest) = {
+            let (batch, times) = {
                 let mut gathered = self.lock();
                 // A caller that is gone wants nothing to be sent any more.
                 gathered.waiting.retain(|(_, caller)| !caller.is_closed());
@@ -145,11 +149,15 @@ where
                 let rest = gathered.waiting.split_off(later);
                 // Behind a full one there are more already.
                 let doubled = if rest.is_empty() { gathered.late.min(MOST_DOUBLED) } else { 0 };
-                (mem::replace(&mut gathered.waiting, rest), LONGER * patience() * (1 << doubled))
+                (mem::replace(&mut gathered.waiting, rest), LONGER << doubled)
             };
             let (parts, callers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
             let mut sending = pin!(send(parts));
-            let in_time = timeout(longest, &mut sending).await.ok();
+            let in_time = tokio::select! {
+                biased;
+                answers = &mut sending => Some(answers),
+                () = out_of_patience(times) => None,
+            };
             let is_late = in_time.is_none();
             let answers = if let Some(answers) = in_time {
                 answers
@@ -441,6 +449,8 @@ mod tests {
         Go(usize),
         /// A call is answered.
         Answer(usize),
+        /// Who waits for a call of others does not any more.
+        OutOfPatience,
     }
 
     /// A call that was sent, until it is answered or dropped.
@@ -449,6 +459,8 @@ mod tests {
     /// Callers come and go in the order that is drawn; gives what was wrong.
     async fn callers(draw: &mut dyn FnMut(usize) -> usize, events: usize) -> Result<(), String> {
         let combiner = Combiner::<usize, usize>::new();
+        let patience_ends = Arc::new(tokio::sync::Notify::new());
+        PATIENCE_ENDS.set(Some(Arc::clone(&patience_ends)));
         let calls: Arc<Mutex<Vec<Sent>>> = Arc::default();
         let gone: Arc<Mutex<Vec<usize>>> = Arc::default();
         let faults: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -485,6 +497,9 @@ mod tests {
             if event < events {
                 possible.extend(here.map(Event::Go));
                 possible.push(Event::Come);
+                if under_way > 0 {
+                    possible.push(Event::OutOfPatience);
+                }
             }
             if possible.is_empty() {
                 break;
@@ -500,6 +515,7 @@ mod tests {
                     tasks[part].abort();
                 }
                 Event::Answer(call) => drop(calls.lock().unwrap().remove(call).1.send(())),
+                Event::OutOfPatience => patience_ends.notify_waiters(),
             }
             for _ in 0..8 {
                 tokio::task::yield_now().await;
@@ -522,12 +538,11 @@ mod tests {
 
     #[test]
     fn no_order_of_coming_going_and_answers_loses_doubles_or_mixes_up_a_call() {
-        PATIENCE_HERE.set(Duration::from_secs(3600));
         let orders = crate::every_order::every_order(|draw| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
             runtime.block_on(callers(draw, 8))
         });
         let orders = orders.unwrap();
-        assert!(orders > 1000, "{orders}");
+        assert!(orders > 10_000, "{orders}");
     }
 }
