@@ -90,6 +90,14 @@ class Server:
         return done.stdout.decode().rstrip()
 
 
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+    # The nodes of a cluster use another one, 10,000 above it.
+    return port if port < 55_000 else free_port()
+
+
 def until(condition: Callable[[], object], otherwise: object, seconds: float = 60.0) -> None:
     """Wait until the condition holds; it is asked again and again: the longer it takes, the rarer.
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import duly
 import pytest
-from support import Server, running, until
+from support import Server, free_port, running, until
 
 HEALTHY = ["--appendonly", "yes", "--appendfsync", "everysec", "--maxmemory", "1gb"]
 
@@ -56,14 +56,6 @@ def doctor(url: str, *arguments: str, **environment: str) -> Said:
         (one["level"] for one in said["findings"]), key=["ok", "note", "warning", "problem"].index
     )
     return Said(ended.returncode, said["findings"])
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-    # The nodes of a cluster use another one, 10,000 above it.
-    return port if port < 55_000 else free_port()
 
 
 Start = Callable[..., Server]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -14,14 +13,14 @@ from pathlib import Path
 import duly
 import pytest
 from fleet import COMMANDS, Worker, what_is_missing
-from support import Server, empty, say, until
+from support import Server, empty, free_port, say, until
 
 
 class Replicated:
     """A primary, its replica, and the sentinel that watches them."""
 
     def __init__(self, folder: Path) -> None:
-        ports = [_free_port() for _ in range(3)]
+        ports = [free_port() for _ in range(3)]
         # A primary that has lost its replica takes no more writes: what it took would be forgotten with its demotion.
         # The replica must take some when it is alone.
         self.primary = Server("--port", str(ports[0]), "--min-replicas-to-write", "1")
@@ -63,13 +62,6 @@ class Replicated:
         self._sentinel.wait()
         self.primary.close()
         self.replica.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port: int = unused.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -45,7 +45,9 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let scrape = scrape(&self.target.client()?, &self.queues).await?;
+        // A node of a cluster that is away leaves time for the queues of the others.
+        let client = self.target.builder().deadline(WITHIN / 2).fail_fast(true).build()?;
+        let scrape = scrape(&client, &self.queues).await?;
         _ = output.out.write_all(scrape.text.as_bytes());
         for error in scrape.errors.iter().take(MOST_ERRORS) {
             output.complain(&error.to_string());

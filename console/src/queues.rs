@@ -1,12 +1,12 @@
 //! `duly queues`, `duly counts` and `duly delete`.
 
 use clap::Args;
-use duly::{Client, Counts as CountsOf, Error, ErrorKind};
+use duly::{Client, Counts as CountsOf, Error};
 use serde_json::{Value, json};
 
 use crate::confirm::Yes;
 use crate::show::{Shown, moment, or_dash, paused, span};
-use crate::target::{One, Target, all, chosen, open};
+use crate::target::{One, Target, all, chosen, is_of_one_queue, open};
 use crate::{DONE, FAILED, Output};
 
 /// Show all queues that were used, and what is in them
@@ -20,7 +20,7 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let client = self.target.client()?;
+        let client = self.target.client_of_many()?;
         let (mut rows, mut values, mut status) = (Vec::new(), Vec::new(), DONE);
         for queue in all(&client).await? {
             let Some(counts) = counts_of(&client, &queue.name, queue.partitions, &mut output).await? else {
@@ -79,7 +79,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let client = self.target.client()?;
+        let client = self.target.client_of_many()?;
         let listed = all(&client).await;
         let mut queues = Vec::new();
         for name in &self.queues {
@@ -115,8 +115,7 @@ impl Counts {
     }
 }
 
-/// Nothing if this queue alone cannot be read, because somebody else or a newer version has written under its keys, or its name into
-/// the list. That is said; the others can be shown.
+/// Nothing if this queue alone cannot be read. That is said; the others can be shown.
 async fn counts_of(
     client: &Client,
     name: &str,
@@ -125,18 +124,13 @@ async fn counts_of(
 ) -> Result<Option<CountsOf>, Error> {
     let counts = async { open(client, name, partitions)?.counts().await };
     match counts.await {
-        Err(error) if is_of_this_queue(error.kind()) => {
+        Err(error) if is_of_one_queue(client, &error) => {
             let is_named = error.queue().is_some();
             output.complain(&if is_named { error.to_string() } else { format!("queue {name:?} of the list: {error}") });
             Ok(None)
         }
         counts => counts.map(Some),
     }
-}
-
-pub(crate) fn is_of_this_queue(kind: ErrorKind) -> bool {
-    use ErrorKind::{Corrupt, FormatTooNew, Internal, InvalidArgument, PermissionDenied};
-    matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
 }
 
 pub(crate) fn value_of(name: &str, counts: &CountsOf) -> Value {

@@ -29,6 +29,11 @@ impl Target {
         self.builder().build()
     }
 
+    /// One that waits once for a server that is away, however many queues are there.
+    pub(crate) fn client_of_many(&self) -> Result<Client, Error> {
+        self.builder().fail_fast(true).build()
+    }
+
     /// What a command does there, for the log of actions.
     pub(crate) fn action(&self, verb: &str, fields: &[(&str, &str)]) -> Action {
         Action::new(self, verb, fields)
@@ -142,6 +147,15 @@ pub(crate) fn open(client: &Client, name: &str, partitions: u16) -> Result<Queue
         0 => client.queue(name),
         count => client.partitioned_queue(name, count),
     }
+}
+
+/// Does the error say nothing of the other queues, or topics? Somebody else or a newer version has written under the keys of this one, or
+/// its name into the list; or its node of a cluster is away.
+pub(crate) fn is_of_one_queue(client: &Client, error: &Error) -> bool {
+    use ErrorKind::{Corrupt, FormatTooNew, Internal, InvalidArgument, PermissionDenied};
+    let kind = error.kind();
+    matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
+        || kind.is_transient() && client.is_of_cluster()
 }
 
 /// All queues that were used, by name.

@@ -78,7 +78,7 @@ impl Top {
                  `duly queues --json` for a program",
             ));
         }
-        let client = self.target.builder().deadline(PATIENCE).build()?;
+        let client = self.target.builder().deadline(PATIENCE).fail_fast(true).build()?;
         for name in &self.queues {
             client.queue(name)?;
         }

@@ -5,9 +5,8 @@ use duly::{Client, Error, ErrorKind, MAX_TOPICS, Member, Millis, Subscription, T
 use serde_json::{Value, json};
 
 use crate::doctor::bytes;
-use crate::queues::is_of_this_queue;
 use crate::show::{Shown, escaped, moment, or_dash, span};
-use crate::target::Target;
+use crate::target::{Target, is_of_one_queue};
 use crate::{DONE, FAILED, Output};
 
 /// Show all topics that were used, and who is behind; or one, with its subscriptions and their members
@@ -38,7 +37,7 @@ pub(crate) fn never_was(info: &TopicInfo) -> bool {
 
 impl Topics {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let client = self.target.client()?;
+        let client = self.target.client_of_many()?;
         match &self.name {
             Some(name) => self.show_one(&client.topic(name)?, &mut output).await,
             None => self.show_all(&client, &mut output).await,
@@ -54,7 +53,7 @@ impl Topics {
                 let info = async { client.topic(&listed.name)?.info().await };
                 let info = match info.await {
                     // That of one says nothing of the others.
-                    Err(error) if is_of_this_queue(error.kind()) => {
+                    Err(error) if is_of_one_queue(client, &error) => {
                         output.complain(&escaped(error.to_string().chars()));
                         status = FAILED;
                         continue;

@@ -39,7 +39,10 @@ pub(super) async fn examine(client: &Client, longest: Duration, most: usize) -> 
     let mut listed = match all(client).await {
         Ok(listed) => listed,
         Err(error) => {
-            let advice = "see that the user may run ZRANGEBYLEX and read the keys of the prefix";
+            let advice = match error.kind() {
+                kind if kind.is_transient() => ANSWERS,
+                _ => "see that the user may run ZRANGEBYLEX and read the keys of the prefix",
+            };
             return vec![Finding::new(
                 Problem,
                 "queues",

@@ -9,9 +9,8 @@ use tokio::time::Instant;
 
 use super::row::{Numbers, Row};
 use crate::metrics::chosen;
-use crate::queues::is_of_this_queue;
 use crate::show::printable;
-use crate::target::{all, open};
+use crate::target::{all, is_of_one_queue, open};
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 8;
@@ -63,7 +62,7 @@ async fn of_queue(client: &Client, name: String, partitions: u16) -> Result<(Row
     };
     let (numbers, workers) = match content.await {
         Ok((numbers, workers)) => (Ok(numbers), workers),
-        Err(error) if is_of_this_queue(error.kind()) => (Err(printable(&error.to_string())), Vec::new()),
+        Err(error) if is_of_one_queue(client, &error) => (Err(printable(&error.to_string())), Vec::new()),
         Err(error) => return Err(error),
     };
     let row = Row { name, partitions, numbers, workers: workers.len(), rates: None, at: Instant::now() };

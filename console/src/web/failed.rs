@@ -6,11 +6,11 @@ use maud::{Markup, html};
 
 use super::named::Named;
 use super::newest::newest;
-use super::overview::is_of_one_queue;
 use super::queue::table;
 use super::text::{number, shown};
 use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::fill;
+use crate::target::is_of_one_queue;
 
 /// How many of a queue are shown here.
 const NEWEST: usize = 5;
@@ -38,7 +38,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
 
 async fn of_queue(view: &View<'_>, queue: &QueueInfo) -> Result<OfQueue, Error> {
     match read(view, queue).await {
-        Err(error) if is_of_one_queue(&error) => Ok(OfQueue::Unreadable(error)),
+        Err(error) if is_of_one_queue(view.client, &error) => Ok(OfQueue::Unreadable(error)),
         read => read,
     }
 }

@@ -10,6 +10,7 @@ use super::text::{number, or_dash, shown, time};
 use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::{Words, fill};
 use crate::show::{escaped, span};
+use crate::target::is_of_one_queue;
 
 /// A queue and what it has, or why that cannot be read.
 struct Row {
@@ -18,11 +19,6 @@ struct Row {
     counts: Result<Counts, Error>,
     /// Nothing if nobody can say.
     workers: Option<usize>,
-}
-
-/// What one queue cannot be read for, while the others can.
-pub(crate) fn is_of_one_queue(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::FormatTooNew | ErrorKind::PermissionDenied)
 }
 
 pub(crate) async fn show(view: &View<'_>) -> Shown {
@@ -52,7 +48,7 @@ async fn row(view: &View<'_>, queue: QueueInfo) -> Result<Row, Error> {
         Err(error) => Err(Error::new(ErrorKind::Corrupt, error.to_string())),
     };
     let counts = match counts {
-        Err(error) if !is_of_one_queue(&error) => return Err(error),
+        Err(error) if !is_of_one_queue(view.client, &error) => return Err(error),
         counts => counts,
     };
     let workers = match (&opened, &counts) {

@@ -6,9 +6,8 @@ use hyper::StatusCode;
 use maud::{Markup, html};
 
 use super::named::Named;
-use super::overview::is_of_one_queue;
 use super::text::{or_dash, shown, shown_lines, time};
-use super::view::{A_PAGE, Page, Shown, View, empty};
+use super::view::{A_PAGE, Page, Shown, View, empty, unread};
 use super::words::fill;
 use crate::show::span;
 
@@ -19,18 +18,16 @@ const NEXT_SLOTS: usize = 5;
 pub(crate) async fn show(view: &View<'_>) -> Shown {
     let page = view.client.queues(A_PAGE, view.query.given("after")).await?;
     let all = join_all(page.queues.iter().map(|queue| of_queue(view, queue))).await;
-    let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let (all, unreadable) = view.readable(&page.queues, all)?;
     let words = view.words;
-    let rows: Vec<_> = page
-        .queues
-        .iter()
-        .zip(&all)
-        .flat_map(|(queue, of)| of.iter().take(MOST_OF_QUEUE).map(move |one| (queue, one)))
-        .collect();
-    let cut = page.queues.iter().zip(&all).filter(|(_, of)| of.len() > MOST_OF_QUEUE);
+    let rows: Vec<_> =
+        all.iter().flat_map(|(queue, of)| of.iter().take(MOST_OF_QUEUE).map(move |one| (*queue, one))).collect();
+    let cut = all.iter().filter(|(_, of)| of.len() > MOST_OF_QUEUE);
     let body = html! {
         h1 { (words.schedules) }
-        @if rows.is_empty() { (empty(words.no_schedules, words.no_schedules_more)) } @else { (table(view, &rows)) }
+        (unread(&unreadable))
+        @if !rows.is_empty() { (table(view, &rows)) }
+        @else if unreadable.is_empty() { (empty(words.no_schedules, words.no_schedules_more)) }
         @for (queue, _) in cut { p.hint { (fill(words.more_schedules, &[&queue.name, &MOST_OF_QUEUE])) } }
         (view.queue_pager("schedules", page.cursor.as_deref()))
     };
@@ -39,10 +36,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
 
 async fn of_queue(view: &View<'_>, queue: &QueueInfo) -> Result<Vec<ScheduleView>, Error> {
     let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok(Vec::new()) };
-    match opened.schedules().list(0, MOST_OF_QUEUE + 1).await {
-        Err(error) if is_of_one_queue(&error) => Ok(Vec::new()),
-        listed => listed,
-    }
+    opened.schedules().list(0, MOST_OF_QUEUE + 1).await
 }
 
 fn table(view: &View<'_>, rows: &[(&QueueInfo, &ScheduleView)]) -> Markup {

@@ -8,10 +8,9 @@ use maud::{Markup, html};
 
 use super::job::READ_ON;
 use super::named::Named;
-use super::overview::is_of_one_queue;
 use super::queue::state_name;
 use super::text::{or_dash, shown};
-use super::view::{Failure, Page, Shown, View, empty};
+use super::view::{Failure, Page, Shown, View, empty, unread};
 use super::words::fill;
 use crate::target::all;
 
@@ -28,18 +27,22 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let (queues, all) = wanted(view).await?;
     let by_name: Vec<_> = queues.iter().filter(|queue| queue.name.contains(text)).take(MOST_QUEUES).collect();
     let searched = &queues[..queues.len().min(MOST_QUEUES)];
-    let mut found = Vec::new();
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for some in searched.chunks(AT_ONCE) {
-        for (queue, jobs) in some.iter().zip(join_all(some.iter().map(|queue| find(view, queue, text))).await) {
-            found.extend(jobs?.into_iter().map(|job| (queue, job)));
-        }
+        let jobs = join_all(some.iter().map(|queue| find(view, queue, text))).await;
+        let (jobs, errors) = view.readable(some, jobs)?;
+        found.extend(jobs.into_iter().flat_map(|(queue, jobs)| jobs.into_iter().map(move |job| (queue, job))));
+        unreadable.extend(errors);
     }
     // A job that is gone is known to the history of its queue.
     let (mut gone, mut is_cut, until) = (Vec::new(), false, Instant::now() + READ_ON);
-    for some in if found.is_empty() { searched } else { &[] }.chunks(AT_ONCE) {
+    let is_here = |queue: &&QueueInfo| unreadable.iter().all(|(other, _)| other != queue);
+    let searched: Vec<_> = searched.iter().filter(is_here).collect();
+    for some in if found.is_empty() { &searched[..] } else { &[] }.chunks(AT_ONCE) {
         let known = join_all(some.iter().map(|queue| was_in(view, queue, text, until))).await;
-        for (queue, known) in some.iter().zip(known) {
-            let (is_known, is_more) = known?;
+        let (known, errors) = view.readable(some.iter().copied(), known)?;
+        unreadable.extend(errors);
+        for (queue, (is_known, is_more)) in known {
             gone.extend(is_known.then_some(queue));
             is_cut |= is_more && !is_known;
         }
@@ -50,9 +53,10 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
         @if all && !by_name.is_empty() { (queue_list(view, &by_name)) }
         @if !found.is_empty() { (jobs(view, &found)) }
         @if !gone.is_empty() { (gone_jobs(view, &gone, text)) }
+        (unread(&unreadable))
         @if is_nothing { (empty(words.nothing_found, &fill(words.nothing_found_more, &[&searched.len()]))) }
         @if is_cut { p.hint { (words.histories_cut) } }
-        p.hint { (fill(if searched.len() < queues.len() { words.searched_some } else { words.searched }, &[&searched.len()])) }
+        p.hint { (fill(if queues.len() > MOST_QUEUES { words.searched_some } else { words.searched }, &[&searched.len()])) }
     };
     Ok(Page::new(words.search, body))
 }
@@ -73,16 +77,10 @@ async fn find(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<Vec<Foun
     let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok(Vec::new()) };
     let by_id = async { if duly::name::check_id(text).is_ok() { opened.find(text).await } else { Ok(None) } };
     let by_key = async { if duly::name::check_key(text).is_ok() { opened.find_key(text).await } else { Ok(None) } };
-    match tokio::try_join!(by_id, by_key) {
-        Ok((by_id, by_key)) => {
-            let is_same =
-                |one: &Found| by_id.as_ref().is_some_and(|other| other.job.envelope.id == one.job.envelope.id);
-            let by_key = by_key.filter(|found| !is_same(found));
-            Ok(by_id.into_iter().chain(by_key).collect())
-        }
-        Err(error) if is_of_one_queue(&error) => Ok(Vec::new()),
-        Err(error) => Err(error),
-    }
+    let (by_id, by_key) = tokio::try_join!(by_id, by_key)?;
+    let is_same = |one: &Found| by_id.as_ref().is_some_and(|other| other.job.envelope.id == one.job.envelope.id);
+    let by_key = by_key.filter(|found| !is_same(found));
+    Ok(by_id.into_iter().chain(by_key).collect())
 }
 
 /// Does the history of this queue tell of a job with this id? And is there more of it than could be read by then?
@@ -94,17 +92,11 @@ async fn was_in(view: &View<'_>, queue: &QueueInfo, text: &str, until: Instant) 
     if Instant::now() >= until {
         return Ok((false, true));
     }
-    let known = async {
-        if opened.history().await?.is_none() {
-            return Ok((false, false));
-        }
-        let (trace, is_cut) = opened.last_life(text, 1, until).await?;
-        Ok((trace.is_some(), is_cut))
-    };
-    match known.await {
-        Err(error) if is_of_one_queue(&error) => Ok((false, false)),
-        known => known,
+    if opened.history().await?.is_none() {
+        return Ok((false, false));
     }
+    let (trace, is_cut) = opened.last_life(text, 1, until).await?;
+    Ok((trace.is_some(), is_cut))
 }
 
 fn gone_jobs(view: &View<'_>, queues: &[&QueueInfo], id: &str) -> Markup {

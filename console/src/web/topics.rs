@@ -5,13 +5,13 @@ use futures_util::future::join_all;
 use hyper::StatusCode;
 use maud::{Markup, html};
 
-use super::overview::is_of_one_queue;
 use super::request::link;
 use super::text::{number, or_dash, shown, time};
 use super::view::{A_PAGE, Failure, Page, Shown, View, empty};
 use super::words::fill;
 use crate::doctor::bytes;
 use crate::show::span;
+use crate::target::is_of_one_queue;
 use crate::topics::{behind, furthest_behind, never_was, silence};
 
 pub(crate) async fn show(view: &View<'_>) -> Shown {
@@ -34,7 +34,7 @@ async fn read(view: &View<'_>, listed: &ListedTopic) -> Result<Result<TopicInfo,
         return Ok(Err(Error::new(ErrorKind::Corrupt, view.words.no_topic_name)));
     };
     match topic.info().await {
-        Err(error) if !is_of_one_queue(&error) => Err(error),
+        Err(error) if !is_of_one_queue(view.client, &error) => Err(error),
         info => Ok(info),
     }
 }

@@ -1,6 +1,6 @@
 //! What all pages share: what they are made of, forms and lists, and what an error looks like.
 
-use duly::{Client, Error, ErrorKind};
+use duly::{Client, Error, ErrorKind, QueueInfo};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
@@ -12,6 +12,7 @@ use super::rights::Rights;
 use super::sessions::{Sessions, new_form};
 use super::text::{number, shown};
 use super::words::{Words, fill};
+use crate::target::is_of_one_queue;
 
 /// How many queues, or jobs, are on a page.
 pub(crate) const A_PAGE: usize = 50;
@@ -70,7 +71,31 @@ impl From<Page> for Failure {
 
 pub(crate) type Shown = Result<Page, Failure>;
 
+/// What was read of each queue, and why some cannot be read.
+pub(crate) type Readable<'a, T> = (Vec<(&'a QueueInfo, T)>, Vec<(&'a QueueInfo, Error)>);
+
 impl View<'_> {
+    /// Without those that somebody else or a newer version has written, or that the user may not read: the first page shows them.
+    ///
+    /// Errors: one that says something of all of them.
+    pub(crate) fn readable<'a, T>(
+        &self,
+        queues: impl IntoIterator<Item = &'a QueueInfo>,
+        read: Vec<Result<T, Error>>,
+    ) -> Result<Readable<'a, T>, Error> {
+        use ErrorKind as Kind;
+        let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
+        for (queue, read) in queues.into_iter().zip(read) {
+            match read {
+                Ok(read) => readable.push((queue, read)),
+                Err(error) if !is_of_one_queue(self.client, &error) => return Err(error),
+                Err(error) if matches!(error.kind(), Kind::Corrupt | Kind::FormatTooNew | Kind::PermissionDenied) => {}
+                Err(error) => unreadable.push((queue, error)),
+            }
+        }
+        Ok((readable, unreadable))
+    }
+
     /// May those who look at it do this?
     pub(crate) fn may(&self, act: &str) -> bool {
         Act::of(act).is_some_and(|act| self.rights.has(act.role()))
@@ -149,6 +174,14 @@ impl View<'_> {
 /// There is nothing to show.
 pub(crate) fn empty(title: &str, more: &str) -> Markup {
     html! { section.empty { h2 { (title) } p { (more) } } }
+}
+
+/// Queues that could not be read, and the reason of one of them: of a node that is away there are many.
+pub(crate) fn unread(queues: &[(&QueueInfo, Error)]) -> Markup {
+    let names = queues.iter().map(|(queue, _)| queue.name.as_str()).collect::<Vec<_>>().join(", ");
+    html! {
+        @if let [(_, error), ..] = queues { p.error { (shown(&format!("{names}: {error}"))) } }
+    }
 }
 
 /// What the error of a call means to those who look. `title`: what it says where nothing better is known.

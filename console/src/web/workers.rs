@@ -7,9 +7,8 @@ use futures_util::future::join_all;
 use maud::{Markup, html};
 
 use super::named::Named;
-use super::overview::is_of_one_queue;
 use super::text::{or_dash, shown, time};
-use super::view::{A_PAGE, Page, Shown, View, empty};
+use super::view::{A_PAGE, Page, Shown, View, empty, unread};
 
 /// A worker, and what it runs of each queue.
 struct Alive {
@@ -21,8 +20,9 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let page = view.client.queues(A_PAGE, view.query.given("after")).await?;
     let of_queues = join_all(page.queues.iter().map(|queue| of_queue(view, queue))).await;
     let mut alive: BTreeMap<String, Alive> = BTreeMap::new();
-    for (queue, workers) in page.queues.iter().zip(of_queues) {
-        for mut info in workers? {
+    let (of_queues, unreadable) = view.readable(&page.queues, of_queues)?;
+    for (queue, workers) in of_queues {
+        for mut info in workers {
             let running = std::mem::take(&mut info.running);
             let worker = alive.entry(info.id.clone()).or_insert_with(|| Alive { info, running: Vec::new() });
             worker.running.extend(running.into_iter().map(|job| (Named::new(&queue.name, queue.partitions), job)));
@@ -33,7 +33,9 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let words = view.words;
     let body = html! {
         h1 { (words.workers) }
-        @if alive.is_empty() { (empty(words.no_workers, words.no_workers_more)) } @else { (table(view, &alive)) }
+        (unread(&unreadable))
+        @if !alive.is_empty() { (table(view, &alive)) }
+        @else if unreadable.is_empty() { (empty(words.no_workers, words.no_workers_more)) }
         (view.queue_pager("workers", page.cursor.as_deref()))
     };
     Ok(Page::new(words.workers, body))
@@ -41,10 +43,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
 
 async fn of_queue(view: &View<'_>, queue: &QueueInfo) -> Result<Vec<WorkerInfo>, Error> {
     let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok(Vec::new()) };
-    match opened.workers().await {
-        Err(error) if is_of_one_queue(&error) => Ok(Vec::new()),
-        workers => workers,
-    }
+    opened.workers().await
 }
 
 fn table(view: &View<'_>, alive: &[Alive]) -> Markup {

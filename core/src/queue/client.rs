@@ -267,6 +267,12 @@ impl Client {
         self.shared.backend.get().is_some_and(|backend| backend.connection.waits_together())
     }
 
+    /// Are its queues on several servers, of which one may be away while others answer? A client that was never called says no.
+    #[doc(hidden)] // for the commands and the page
+    pub fn is_of_cluster(&self) -> bool {
+        self.shared.backend.get().is_some_and(|backend| !backend.connection.waits_together())
+    }
+
     /// Waits until a list has an element, and leaves it there.
     pub(crate) async fn wait_for_element(
         &self,
