@@ -83,6 +83,26 @@ final class BareSystemTest extends ServerTestCase
         self::assertSame(0, $program->end());
     }
 
+    public function testWhatProcessesOfADaemonPrintIsNothingTheySayToTheirSupervisor(): void
+    {
+        $program = $this->program('
+            array_map(fclose(...), [STDIN, STDOUT, STDERR]);
+            exit((new Duly\Supervisor(function () use ($client): void {
+                $worker = new Duly\Worker($client, ["q"]);
+                $worker->on("dies", function (): void {
+                    echo "fatal error in order 12\n";
+                    exit(1);
+                });
+                $worker->on("n", fn () => print("ready 86400\n"))->run();
+            }, 1, 1))->run());
+        ');
+        $this->queue->push(1, name: 'dies', maxRetries: 0);
+        $this->queue->push(2, name: 'n');
+        Server::until(fn (): bool => ($this->queue->counts()->totals['acked'] ?? 0) === 1, 'all have stopped');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end());
+    }
+
     /** @param list<string> $arguments */
     private function start(array $arguments, string ...$before): Program
     {

@@ -115,6 +115,56 @@ def test_a_program_whose_package_imports_it_has_each_task_once(
     until(notes, "the job was pushed under another name")
 
 
+def test_a_program_whose_package_imports_it_has_all_that_it_says_once_and_its_own(
+    environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "shop" / "app.py").write_text(
+        "import os, duly\napp = duly.App(os.environ['URL'], prefix=os.environ['PREFIX'])\nfrom shop import tasks\n"
+    )
+    text = textwrap.dedent(TASKS).replace(TASKS_APP, "from shop.app import app") + textwrap.dedent("""
+        import functools
+        import duly
+        to = "nowhere"
+
+        class Noting:
+            def __call__(self, text: str) -> None:
+                note(f"{text} {to}")
+
+        def write(text: str, before: str) -> None:
+            note(f"{before} {text} {to}")
+
+        app.task("object", queue="orders")(Noting())
+        app.task("partial", queue="orders")(functools.partial(write, before="a"))
+
+        @app.task("function", queue="orders")
+        def function(text: str) -> None:
+            note(f"{text} {to}")
+
+        @app.on_start
+        def begin() -> None:
+            note(f"begin {to}")
+
+        @app.on_stop
+        def end() -> None:
+            note(f"end {to}")
+
+        @app.otherwise
+        def others(job: duly.Job) -> None:
+            note(f"{job.name} {to}")
+
+        if __name__ == "__main__":
+            to = "there"
+            for name in ("object", "partial", "function", "other"):
+                app.queue("orders").push({"text": name}, name=name)
+            app.worker(["orders"], max_jobs=4, concurrency=1).run()
+    """)
+    (tmp_path / "shop" / "tasks.py").write_text(text)
+    command = [sys.executable, "-m", "shop.tasks"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
+    ran = ["object there", "a partial there", "function there", "other there"]
+    assert notes() == ["begin there", *ran, "end there"]
+
+
 def test_two_tasks_of_one_name_are_refused() -> None:
     app = duly.App()
 

@@ -253,3 +253,59 @@ def test_an_output_that_was_closed_before_the_first_call_leads_nowhere(
     subprocess.run([sys.executable, "-c", FIRST_CALL, server.url, prefix], check=True, timeout=60)
     orders = client.queue("orders")
     assert [job.data for job in orders.reserve_many(2)] == [1, ["/dev/null"] * 3]
+
+
+SERVES = """
+import os, sys
+import duly, duly.aio
+
+client = duly.Client(sys.argv[1], prefix=sys.argv[2])
+worker = duly.Worker(client, ["orders"], max_jobs=1)
+
+@worker.on("where")
+async def where(job):
+    places = [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
+    await duly.aio.Client(sys.argv[1], prefix=sys.argv[2]).queue("seen").push(places)
+
+os.closerange(0, 3)
+worker.run()
+"""
+CALLS = """
+import asyncio, os, sys
+import duly.aio
+
+async def main():
+    client = duly.aio.Client(sys.argv[1], prefix=sys.argv[2])
+    os.closerange(0, 3)
+    await client.ping()
+    places = [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
+    await client.queue("seen").push(places)
+
+asyncio.run(main())
+"""
+SUPERVISES = """
+import os, sys
+import duly
+
+child = '''
+import os, sys
+import duly, duly.supervisor
+places = [os.readlink(f"/proc/self/fd/{number}") for number in range(3)]
+duly.Client(sys.argv[1], prefix=sys.argv[2]).queue("seen").push(places)
+duly.supervisor.ready()
+os.kill(os.getppid(), 15)
+'''
+os.closerange(0, 3)
+duly.Supervisor([sys.executable, "-c", child, *sys.argv[1:]], 1).run()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="not run: it reads /proc")
+@pytest.mark.parametrize("program", [SERVES, CALLS, SUPERVISES], ids=["worker", "asyncio", "supervisor"])
+def test_no_loop_and_no_line_has_the_place_of_an_output_that_was_closed(
+    program: str, server: Server, client: duly.Client, prefix: str
+) -> None:
+    client.queue("orders").push(1, name="where")
+    subprocess.run([sys.executable, "-c", program, server.url, prefix], check=True, timeout=60)
+    [seen] = client.queue("seen").reserve_many(2)
+    assert seen.data == ["/dev/null"] * 3

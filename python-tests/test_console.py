@@ -488,6 +488,16 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
     assert duly_command("counts", "no name")[0] == 2
 
 
+def test_what_is_set_for_a_queue_that_was_never_used_is_set_and_said(duly_command: Command, orders: duly.Queue) -> None:
+    orders.push(1)
+    unused = "duly: no queue order was used so far: `duly queues` shows those that were\n"
+    assert duly_command("pause", "order") == (0, "order is paused\n", unused)
+    assert duly_command("resume", "order")[2] == "", "it is on the list now"
+    assert "no queue mails was used so far" in duly_command("limits", "mails", "--concurrency", "5")[2]
+    assert duly_command("limits", "mail") == (0, duly_command("limits", "orders")[1], "")
+    assert duly_command("pause", "orders")[2] == ""
+
+
 def test_queues_are_paused_limited_and_audited(
     duly_command: Command, orders: duly.Queue, server: Server, prefix: str
 ) -> None:

@@ -180,6 +180,17 @@ def test_a_filter_looks_on_behind_large_jobs(
     assert '"ask-requeue-matching?' in last
 
 
+def test_a_filter_shows_jobs_of_one_id_in_several_partitions(web: Web, client: duly.Client) -> None:
+    parted = client.partitions("parted", 4)
+    for number in range(12):
+        parted.push("x" * 900_000, id="same", key=f"k{number}", on_duplicate="keep", delay=3600)
+        parted.push("x" * 900_000, id=f"other{number}", delay=3600)
+    page = web.get("/jobs", queue="parted", parts="4", state="delayed").text
+    there = parted.counts().delayed
+    assert there > 13, "each partition has one of the id, with the first key that came"
+    assert page.count('class="id"') == there
+
+
 def test_a_yes_means_the_jobs_that_were_asked_about(web: Web, client: duly.Client) -> None:
     queue = client.queue("mail")
     fields = urlencode({"queue": "mail", "state": "failed", "error": "ValueError"})

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+import subprocess
+import textwrap
 import threading
+from functools import partial
+from pathlib import Path
 
 import duly
 import pytest
-from support import Server, empty, running, until
+from support import Server, commands, empty, running, until
 
 
 def test_resources_are_there_for_each_handler_and_are_closed_behind_the_last(
@@ -222,3 +228,45 @@ async def test_what_ends_a_worker_is_raised_by_serve(server: Server, prefix: str
     worker.on(None, lambda _job: None)
     with pytest.raises(duly.AuthenticationFailedError):
         await worker.serve()
+
+
+STOPS = """
+    import os, pathlib, signal, time
+    import duly
+
+    app = duly.App(os.environ["URL"])
+
+    @app.task
+    def note() -> None: ...
+
+    @app.on_start
+    def begin() -> None:
+        heard = os.open(f"heard-{os.getpid()}", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK)
+        signal.set_wakeup_fd(heard)
+
+    @app.on_stop
+    def end() -> None:
+        time.sleep(1)  # is what could be cut off
+        pathlib.Path(f"ended-{os.getpid()}").touch()
+"""
+
+
+def test_a_stop_behind_two_signals_in_an_outage_is_not_cut_off(own_server: Server, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(textwrap.dedent(STOPS))
+    own_server.freeze()
+    with commands(cwd=tmp_path, env={**os.environ, "URL": own_server.url}, stdin=subprocess.DEVNULL) as start:
+        worker = start("worker", "shop:app", "-p", "2")
+
+        def have_heard(signals: int) -> bool:
+            return [file.stat().st_size for file in tmp_path.glob("heard-*")] == [signals] * 2
+
+        assert worker.stderr is not None
+        for _ in range(2):
+            assert "serving" in worker.stderr.readline()
+        for signals in range(2):
+            until(partial(have_heard, signals), f"they have not heard {signals}")
+            worker.send_signal(signal.SIGTERM)
+        _, said = worker.communicate(timeout=60)
+    own_server.thaw()
+    assert len(list(tmp_path.glob("ended-*"))) == 2, said
+    assert "interrupted" not in said

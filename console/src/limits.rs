@@ -119,9 +119,10 @@ pub(crate) fn change(
 
 impl Limits {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let queue = self.one.open(&output).await?;
+        let sets = self.concurrency.is_some() || self.rate.is_some() || self.max_length.is_some();
+        let queue = if sets { self.one.open_to_set(&mut output).await? } else { self.one.open(&output).await? };
         let mut limits = queue.limits().await?;
-        if self.concurrency.is_some() || self.rate.is_some() || self.max_length.is_some() {
+        if sets {
             let given = [
                 ("name", self.name.clone()),
                 ("concurrency", self.concurrency.map(|limit| or_none(limit.value()))),

@@ -55,10 +55,25 @@ pub(crate) struct One {
 
 impl One {
     pub(crate) async fn open(&self, output: &Output<'_>) -> Result<Queue, Error> {
+        Ok(self.open_whether_new(output).await?.0)
+    }
+
+    /// For what is kept although there is no such queue: it says so, as the name may be another one than was meant.
+    pub(crate) async fn open_to_set(&self, output: &mut Output<'_>) -> Result<Queue, Error> {
+        let (queue, is_new) = self.open_whether_new(output).await?;
+        if is_new {
+            let name = &self.queue;
+            output.complain(&format!("no queue {name} was used so far: `duly queues` shows those that were"));
+        }
+        Ok(queue)
+    }
+
+    async fn open_whether_new(&self, output: &Output<'_>) -> Result<(Queue, bool), Error> {
         let client = self.client(output)?;
         let listed = all(&client).await;
         let partitions = chosen(&client, &self.queue, self.partitions, listed.as_deref()).await?;
-        open(&client, &self.queue, partitions)
+        let is_new = listed.is_ok_and(|listed| listed.iter().all(|queue| queue.name != self.queue));
+        Ok((open(&client, &self.queue, partitions)?, is_new))
     }
 
     /// What a command does to it, for the log of actions.

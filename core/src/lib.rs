@@ -127,6 +127,8 @@ pub use operate::{
 pub use process::host::name as host_name;
 #[doc(hidden)]
 pub use process::runtime;
+#[doc(hidden)] // for the skins
+pub use process::standard::occupy as occupy_standard;
 #[doc(hidden)]
 pub use queue::Stop;
 pub use queue::{

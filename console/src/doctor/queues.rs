@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt};
 
 use super::finding::Finding;
 use super::finding::Level::{Note, Problem, Warning};
-use super::server::{ANSWERS, bytes};
+use super::server::{advice, bytes};
 use crate::show::{self, argument, printable, span};
 use crate::target::{all, open};
 
@@ -39,10 +39,7 @@ pub(super) async fn examine(client: &Client, longest: Duration, most: usize) -> 
     let mut listed = match all(client).await {
         Ok(listed) => listed,
         Err(error) => {
-            let advice = match error.kind() {
-                kind if kind.is_transient() => ANSWERS,
-                _ => "see that the user may run ZRANGEBYLEX and read the keys of the prefix",
-            };
+            let advice = advice(&error, "see that the user may run ZRANGEBYLEX and read the keys of the prefix");
             return vec![Finding::new(
                 Problem,
                 "queues",
@@ -87,10 +84,7 @@ async fn look(client: &Client, name: &str, partitions: u16) -> Result<Looked, Er
 }
 
 fn unreadable(error: &Error) -> Finding {
-    let advice = match error.kind() {
-        kind if kind.is_transient() => ANSWERS,
-        _ => "do what the message says; if no queue was meant, take the name off the list of queues",
-    };
+    let advice = advice(error, "do what the message says; if no queue was meant, take the name off the list of queues");
     Finding::new(Problem, "queue", format!("it cannot be read: {error}"), advice)
 }
 
@@ -174,7 +168,8 @@ async fn largest(mut queues: Vec<Looked>) -> Vec<Finding> {
             Ok(used) => Finding::ok("queue memory", format!("{} jobs take about {}", jobs(looked), bytes(used))),
             Err(error) => {
                 let what = format!("its memory could not be measured: {error}");
-                Finding::new(Note, "queue memory", what, "run this as a user who may use MEMORY USAGE")
+                let advice = advice(&error, "run this as a user who may use MEMORY USAGE");
+                Finding::new(Note, "queue memory", what, advice)
             }
         };
         findings.push(finding.about(&looked.name));

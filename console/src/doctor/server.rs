@@ -78,7 +78,12 @@ pub(super) async fn examine(server: &ServerView) -> Vec<Finding> {
 }
 
 /// What to do about an outage.
-pub(super) const ANSWERS: &str = "see that the server answers, and run this again";
+const ANSWERS: &str = "see that the server answers, and run this again";
+
+/// What is to be done about an error: what is said for those that are none of an outage.
+pub(super) fn advice(error: &Error, otherwise: &'static str) -> &'static str {
+    if error.kind().is_transient() { ANSWERS } else { otherwise }
+}
 
 /// Why a check could not be made.
 fn unchecked(check: &'static str, command: &str, error: &Error) -> Finding {
@@ -425,12 +430,12 @@ fn cluster(facts: &Facts) -> Option<Finding> {
         "the cluster is in the state {state}; {missing} of 16384 slots have no node, and {failing} one that is away: queues there do not work, \
          or none at all (cluster-require-full-coverage)"
     );
-    Some(Finding::new(
-        Problem,
-        "cluster",
-        what,
-        "`redis-cli --cluster check` names the slots, `--cluster fix` gives them to a node",
-    ))
+    let to_do = if failing > 0 {
+        "start the nodes that are away: `redis-cli --cluster check` names them"
+    } else {
+        "`redis-cli --cluster check` names the slots, `--cluster fix` gives them to a node"
+    };
+    Some(Finding::new(Problem, "cluster", what, to_do))
 }
 
 /// In the largest unit, such as `1.5 GiB`.
@@ -456,9 +461,12 @@ mod tests {
 
     #[test]
     fn what_an_outage_keeps_from_a_check_is_no_matter_of_permissions() {
-        let advice = |kind| unchecked("info", "INFO", &Error::new(kind, "no")).advice;
-        assert_eq!(advice(duly::ErrorKind::Unreachable), ANSWERS);
-        assert!(advice(duly::ErrorKind::PermissionDenied).contains("a user who may use INFO"));
+        let error = |kind| Error::new(kind, "no");
+        let of_check = |kind| unchecked("info", "INFO", &error(kind)).advice;
+        assert_eq!(of_check(duly::ErrorKind::Unreachable), ANSWERS);
+        assert!(of_check(duly::ErrorKind::PermissionDenied).contains("a user who may use INFO"));
+        assert_eq!(advice(&error(duly::ErrorKind::Unreachable), "another user"), ANSWERS);
+        assert_eq!(advice(&error(duly::ErrorKind::PermissionDenied), "another user"), "another user");
     }
 
     #[test]

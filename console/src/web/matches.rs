@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use duly::{Error, Filter, Matching, Queue, SearchPage, State};
+use duly::{Error, Filter, JobView, Matching, Queue, SearchPage, State};
 use hyper::StatusCode;
 use maud::{Markup, html};
 
@@ -79,13 +79,14 @@ async fn search(queue: &Queue, state: State, filter: &Filter, cursor: Option<&st
     let started = Instant::now();
     let mut page = queue.search(state, filter, cursor, A_PAGE).await?;
     // A ready list may have entries of one job that no longer count, and one search knows only its own.
-    let mut known: HashSet<_> = page.jobs.iter().map(|job| job.envelope.id.clone()).collect();
+    let of = |job: &JobView| (job.envelope.id.clone(), job.envelope.key.clone());
+    let mut known: HashSet<_> = page.jobs.iter().map(of).collect();
     while page.jobs.len() < A_PAGE
         && started.elapsed() < SEARCH_ON
         && let Some(cursor) = &page.cursor
     {
         let next = queue.search(state, filter, Some(cursor), A_PAGE - page.jobs.len()).await?;
-        page.jobs.extend(next.jobs.into_iter().filter(|job| known.insert(job.envelope.id.clone())));
+        page.jobs.extend(next.jobs.into_iter().filter(|job| known.insert(of(job))));
         page.looked_at += next.looked_at;
         page.cursor = next.cursor;
     }

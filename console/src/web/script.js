@@ -28,7 +28,9 @@
   const inUse = () => {
     const selection = getSelection();
     const selects = selection && !selection.isCollapsed && content.contains(selection.anchorNode);
-    return selects || pressed || content.contains(document.activeElement) || content.querySelector("details[open]");
+    // An outage's page is loaded anew as a whole.
+    const typesAbove = isOutage && document.activeElement.matches("input");
+    return selects || pressed || typesAbove || content.contains(document.activeElement) || content.querySelector("details[open]");
   };
 
   // Each form has another number, each time.

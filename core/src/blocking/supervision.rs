@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::process::host;
+use crate::process::standard;
 use crate::process::supervise::Supervised;
 pub use crate::process::supervise::{
     LogLevel, LogLine, MAX_PROCESSES, RELOAD_SIGNALS, STOP_SIGNALS, SupervisorSettings,
@@ -30,7 +31,12 @@ impl Supervision {
 
     /// A slot whose process is to be started now. To be asked until there is none.
     pub fn start(&self) -> Option<usize> {
-        self.lock().start(self.now())
+        let slot = self.lock().start(self.now());
+        if slot.is_some() {
+            // What the process prints must not be taken for what it says to its supervisor.
+            standard::occupy();
+        }
+        slot
     }
 
     /// The process of this slot has started; `id` is the system's.

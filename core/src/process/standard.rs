@@ -4,7 +4,7 @@
 /// server would execute it, and of a runtime's own descriptors some can be written to, and then cannot any more.
 ///
 /// If there is no `/dev/null`, or no number is left, all stays as it is.
-pub(crate) fn occupy() {
+pub fn occupy() {
     for number in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
         // SAFETY: they only read and make descriptors; the path ends with a zero. What is closed is the one that was opened here.
         unsafe {

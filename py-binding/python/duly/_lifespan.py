@@ -17,6 +17,7 @@ from duly._ending import PATIENCE_S
 from duly._failures import brief, count_as_own
 from duly._interruptions import LOOK_S
 from duly._misuse import check_function, is_coroutine_function, refuse_unrun
+from duly._program import of_program
 from duly._runs import log_safely
 from duly._supervised import raised_by_program
 from duly.errors import DulyError, InvalidArgumentError
@@ -67,9 +68,12 @@ class Lifespan:
                 inspect.signature(function, follow_wrapped=False).bind()
             except TypeError as error:
                 raise InvalidArgumentError(f"{what} is called without arguments: {error}") from None
-        if function not in to:
-            to.append(function)
-            count_as_own(function)
+        count_as_own(function)
+        for index, known in enumerate(to):
+            if counts := function if known == function else of_program(function, known):
+                to[index] = counts
+                return function
+        to.append(function)
         return function
 
     @contextmanager

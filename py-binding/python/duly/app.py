@@ -14,6 +14,7 @@ from duly._failures import count_as_own
 from duly._handlers import CATCH_ALL
 from duly._lifespan import Lifespan, Resources
 from duly._misuse import check_function, is_coroutine_function
+from duly._program import module_of, of_program
 from duly._runs import BadCall, running
 from duly.errors import InvalidArgumentError
 from duly.pushed import AsyncPushed, Pushed
@@ -356,15 +357,15 @@ class App:
         def register(function: Callable[P, R]) -> Task[P, R]:
             full_name = name or _full_name(function)
             known = self.tasks.get(full_name)
-            if known is not None and _is_of_program(function, known._function):
-                return Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
-            if known is not None:
+            counts = function if known is None else of_program(function, known._function)
+            if counts is None:
                 raise InvalidArgumentError(f"there is a task {full_name!r} already: give this one another name")
             NewJob(name=full_name).check()
             task = Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
             if schedule is not None:
                 task.schedule = self._schedule(task, schedule, options)
-            self.tasks[full_name] = task
+            if counts is function:
+                self.tasks[full_name] = task
             count_as_own(function)
             return task
 
@@ -393,9 +394,11 @@ class App:
 
         """
         check_function(function, "the function of otherwise", "the job")
-        if self._otherwise not in (None, function):
+        known = self._otherwise
+        counts = function if known in (None, function) else of_program(function, known)
+        if counts is None:
             raise InvalidArgumentError("there is a function for jobs of no task already: an app has one")
-        self._otherwise = function
+        self._otherwise = counts
         count_as_own(function)
         return function
 
@@ -519,37 +522,13 @@ def _notice_nothing(_queue: str, *, is_pushed: bool = False) -> None:
     """Do nothing: a test of the app sets what hears of its queues."""
 
 
-_OF_PROGRAM = ("__main__", "__mp_main__")
-"""What a program calls its module; the second name is that in a process that multiprocessing has started."""
-
-
 def _full_name(function: Callable[..., Any]) -> str:
     check_function(function, "a task")
     try:
-        return f"{_module_of(function)}.{function.__qualname__}"
+        return f"{module_of(function)}.{function.__qualname__}"
     except AttributeError:
         kind = type(function).__name__
         raise TypeError(f'a {kind} has no name of its own: give the task one, app.task("name")(function)') from None
-
-
-def _module_of(function: Callable[..., Any]) -> str:
-    """Give its module as others import it: that of a program, `python -m shop.tasks`, calls itself `__main__`."""
-    module: str = function.__module__
-    if module not in _OF_PROGRAM:
-        return module
-    spec = getattr(inspect.unwrap(function), "__globals__", {}).get("__spec__")
-    return "__main__" if spec is None else str(spec.name)
-
-
-def _is_of_program(function: Callable[..., Any], known: Callable[..., Any]) -> bool:
-    """Tell whether it is a known function once more: `python -m shop.tasks` loads a module that `shop` has imported."""
-
-    def written(one: Callable[..., Any]) -> tuple[str, int, str] | None:
-        code = getattr(inspect.unwrap(one), "__code__", None)
-        return code and (code.co_filename, code.co_firstlineno, code.co_name)
-
-    modules = {getattr(one, "__module__", None) for one in (function, known)}
-    return len(modules) == 2 and not modules.isdisjoint(_OF_PROGRAM) and None is not written(function) == written(known)
 
 
 def _checked_signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, o
 
 from duly import _supervised
 from duly import middleware as _middleware
-from duly._core import Client, Executor, Job, NewJob, Supervision, WorkerEngine, WorkerReport
+from duly._core import Client, Executor, Job, NewJob, Supervision, WorkerEngine, WorkerReport, _occupy_standard
 from duly._ending import LAST_STEPS_S, PATIENCE_S, Ending
 from duly._failures import count_as_own
 from duly._handlers import of_kind
@@ -263,6 +263,7 @@ class Worker:
         refuse_green_threads()
         if not self._handlers:
             raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")
+        _occupy_standard()  # an event loop would have them
         with self._lock:
             if self._runs_in == os.getpid():
                 raise InvalidArgumentError("this worker runs already: make another duly.Worker to run two at once")
@@ -336,7 +337,7 @@ class Worker:
                 # If only this call is refused, the engine goes on.
                 if not error.transient and watch.is_over(PATIENCE_S):
                     return
-            _supervised.ready()
+            self._tell_ready()
 
         if _supervised.join():
             try:
@@ -383,8 +384,13 @@ class Worker:
         self._ending.status = engine.exit_code(self._ending.signals, self._ending.stuck)
         report = watch.report()
         if on_main_thread and has_started:
-            _supervised.ready()  # its last job may have ended sooner
+            self._tell_ready()  # its last job may have ended sooner
         return report
+
+    def _tell_ready(self) -> None:
+        # Who says so behind a second signal hears of that again, which ends a function of `on_stop`.
+        if len(self._ending.signals) < 2:
+            _supervised.ready()
 
     def _missed(self, signals_seen: int | None) -> int:
         """Count the signals that came while only one side listened, on a thread that was not asked to wait."""
