@@ -198,9 +198,9 @@ pub(crate) async fn chosen(
     match (given, listed) {
         (None, Ok(listed)) => partitions_of(name, listed),
         (Some(given), Ok(listed)) => given_for(client, name, given, listed).await,
-        (Some(given), Err(error)) if is_of_the_list(client, error) => Ok(given),
-        (None, Err(error)) if is_of_the_list(client, error) => Err(Error::new(
-            error.kind(),
+        (Some(given), Err(error)) if error.kind() == ErrorKind::PermissionDenied => Ok(given),
+        (None, Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(Error::new(
+            ErrorKind::PermissionDenied,
             format!(
                 "the list of queues, which says how many partitions a queue has, cannot be read: give `--partitions`, 0 if it \
                  has none. {error}"
@@ -208,12 +208,6 @@ pub(crate) async fn chosen(
         )),
         (_, Err(error)) => Err(error.clone()),
     }
-}
-
-/// May the queue be read all the same? The user may not read the list, or its node of a cluster is away.
-fn is_of_the_list(client: &Client, error: &Error) -> bool {
-    let kind = error.kind();
-    kind == ErrorKind::PermissionDenied || kind.is_transient() && client.is_of_cluster()
 }
 
 /// The number that was given, if the list has the queue with it, or not at all. One beside it of the same name, which is not listed but has
