@@ -103,6 +103,29 @@ final class BareSystemTest extends ServerTestCase
         self::assertSame(0, $program->end());
     }
 
+    public function testASupervisorWhoseLogCannotBePrintedGoesOn(): void
+    {
+        $program = $this->program('
+            fclose(STDOUT);
+            $output = fopen("/dev/full", "w"); // has its number
+            $log = function (string $line): void { echo $line, "\n"; };
+            $supervisor = new Duly\Supervisor(function () use ($client): void {
+                echo "begins";
+                (new Duly\Worker($client, ["q"]))->on("n", fn () => null)->run();
+            }, 1, log: $log);
+            $supervisor->run();
+            fwrite(STDERR, ignore_user_abort() ? "goes on" : "as it was before");
+            exit(0); // PHP says 255 where something could not be printed
+        ');
+        $this->queue->push(1, name: 'n');
+        Server::until(fn (): bool => ($this->queue->counts()->totals['acked'] ?? 0) === 1, 'no process serves');
+        $program->signal(SIGHUP); // is logged
+        Server::until(fn (): bool => count($this->queue->workers()) === 1, 'it has ended');
+        $program->signal(SIGTERM);
+        self::assertSame(0, $program->end(), $program->said());
+        self::assertStringContainsString('as it was before', $program->said());
+    }
+
     /** @param list<string> $arguments */
     private function start(array $arguments, string ...$before): Program
     {

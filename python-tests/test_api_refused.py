@@ -275,6 +275,13 @@ def test_what_is_said_in_a_body_that_nobody_reads_is_refused(method: str, path: 
     assert api.ask(method, f"queues/{path}", nothing).status == 200, "it says nothing"
 
 
+def test_an_empty_array_of_php_is_an_object_without_fields(api: Api) -> None:
+    api.done("POST", "queues/orders/jobs", b'{"data": 1, "headers": []}')
+    assert len(api.done("POST", "queues/orders/reserve", b"[ ]")["jobs"]) == 1
+    for body in (b"[]", b'{"jobs": [[]]}', b"[1]", b'{"data": 1, "headers": [1]}', b"[}"):
+        assert api.refused("POST", "queues/orders/jobs", body) == (400, "invalid_argument")
+
+
 @pytest.mark.parametrize("path", ["orders/pause", "orders/reserve"])
 def test_an_empty_body_of_unknown_length_is_none(path: str, api: Api) -> None:
     api.done("POST", "queues/orders/jobs", {"data": 1})

@@ -121,9 +121,14 @@ def test_a_program_whose_package_imports_it_has_all_that_it_says_once_and_its_ow
     (tmp_path / "shop" / "app.py").write_text(
         "import os, duly\napp = duly.App(os.environ['URL'], prefix=os.environ['PREFIX'])\nfrom shop import tasks\n"
     )
+    (tmp_path / "shop" / "elsewhere.py").write_text(
+        "def write_elsewhere(note, text): note(f'{text} elsewhere')\n"
+        "def begin_elsewhere(note): note('begin elsewhere')\n"
+    )
     text = textwrap.dedent(TASKS).replace(TASKS_APP, "from shop.app import app") + textwrap.dedent("""
         import functools
         import duly
+        from shop.elsewhere import begin_elsewhere, write_elsewhere
         to = "nowhere"
 
         class Noting:
@@ -135,6 +140,8 @@ def test_a_program_whose_package_imports_it_has_all_that_it_says_once_and_its_ow
 
         app.task("object", queue="orders")(Noting())
         app.task("partial", queue="orders")(functools.partial(write, before="a"))
+        app.task("of another module", queue="orders")(functools.partial(write_elsewhere, note))
+        app.on_start(functools.partial(begin_elsewhere, note))
 
         @app.task("function", queue="orders")
         def function(text: str) -> None:
@@ -154,15 +161,44 @@ def test_a_program_whose_package_imports_it_has_all_that_it_says_once_and_its_ow
 
         if __name__ == "__main__":
             to = "there"
-            for name in ("object", "partial", "function", "other"):
+            for name in ("object", "partial", "function", "other", "of another module"):
                 app.queue("orders").push({"text": name}, name=name)
-            app.worker(["orders"], max_jobs=4, concurrency=1).run()
+            app.worker(["orders"], max_jobs=5, concurrency=1).run()
     """)
     (tmp_path / "shop" / "tasks.py").write_text(text)
     command = [sys.executable, "-m", "shop.tasks"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
-    ran = ["object there", "a partial there", "function there", "other there"]
-    assert notes() == ["begin there", *ran, "end there"]
+    ran = ["object there", "a partial there", "function there", "other there", "of another module elsewhere"]
+    assert notes() == ["begin elsewhere", "begin there", *ran, "end there"]
+
+
+def test_a_worker_of_a_package_has_the_handlers_of_its_program_once(
+    environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "shop" / "app.py").write_text(
+        "import os, duly\nclient = duly.Client(os.environ['URL'], prefix=os.environ['PREFIX'])\n"
+        "worker = duly.Worker(client, ['orders'], max_jobs=1)\nfrom shop import tasks\n"
+    )
+    (tmp_path / "shop" / "tasks.py").write_text(
+        textwrap.dedent("""
+            import os
+            from shop.app import client, worker
+            to = "nowhere"
+
+            @worker.on("note")
+            def note(job) -> None:
+                with open(os.environ["NOTES"], "a") as notes:
+                    notes.write(f"{job.data} {to}\\n")
+
+            if __name__ == "__main__":
+                to = "there"
+                client.queue("orders").push("x", name="note")
+                worker.run()
+        """)
+    )
+    command = [sys.executable, "-m", "shop.tasks"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
+    assert notes() == ["x there"]
 
 
 def test_two_tasks_of_one_name_are_refused() -> None:

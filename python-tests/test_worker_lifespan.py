@@ -246,7 +246,7 @@ STOPS = """
 
     @app.on_stop
     def end() -> None:
-        time.sleep(1)  # is what could be cut off
+        time.sleep(3)  # is what could be cut off
         pathlib.Path(f"ended-{os.getpid()}").touch()
 """
 

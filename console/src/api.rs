@@ -254,10 +254,7 @@ impl Call<'_> {
         }
         if !body.is_end_stream() {
             let body = self.api.bodies.read(&self.head.headers, body).await?;
-            // As PHP writes an empty array.
-            if body.trim_ascii() != b"[]" {
-                Object::of_body(&body)?.end()?;
-            }
+            Object::of_body(&body)?.end()?;
         }
         // The queries that each takes are named where they are read.
         match verb {

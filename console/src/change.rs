@@ -292,7 +292,7 @@ pub(crate) struct SetPaused {
 
 impl SetPaused {
     pub(crate) async fn run(&self, is_paused: bool, mut output: Output<'_>) -> Result<u8, Error> {
-        let (queue, name) = (self.one.open_to_set(&mut output).await?, &self.one.queue);
+        let (queue, name) = (self.one.open_for_settings(&mut output).await?, &self.one.queue);
         output.acting.begin(self.one.action(if is_paused { "pause" } else { "resume" }, &[]));
         if is_paused {
             queue.pause().await?;

@@ -119,7 +119,7 @@ async fn permissions(client: &Client) -> Finding {
             Finding::new(Problem, "permissions", what, ACL_PAGE)
         }
         Err(error) => {
-            let advice = "run this again when the server takes writes";
+            let advice = server::advice_for(&error, "run this again when the server takes writes");
             Finding::new(Note, "permissions", format!("they could not be tried: {error}"), advice)
         }
     }

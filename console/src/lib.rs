@@ -36,6 +36,7 @@ mod change;
 mod completions;
 mod confirm;
 mod doctor;
+mod each_queue;
 mod failed;
 mod jobs;
 mod limits;

@@ -119,10 +119,11 @@ pub(crate) fn change(
 
 impl Limits {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let sets = self.concurrency.is_some() || self.rate.is_some() || self.max_length.is_some();
-        let queue = if sets { self.one.open_to_set(&mut output).await? } else { self.one.open(&output).await? };
+        let changes = self.concurrency.is_some() || self.rate.is_some() || self.max_length.is_some();
+        let queue =
+            if changes { self.one.open_for_settings(&mut output).await? } else { self.one.open(&output).await? };
         let mut limits = queue.limits().await?;
-        if sets {
+        if changes {
             let given = [
                 ("name", self.name.clone()),
                 ("concurrency", self.concurrency.map(|limit| or_none(limit.value()))),

@@ -15,6 +15,7 @@ use duly::{Client, Counts, Error, ErrorKind, Limits, NameRates, QueueInfo, Worke
 use futures_util::stream::{self, StreamExt};
 use tokio::time::Instant;
 
+use crate::each_queue::{AT_ONCE, Reads};
 use crate::show::printable;
 use crate::target::{Target, all, open};
 use crate::{DONE, FAILED, Output, invalid};
@@ -23,8 +24,6 @@ use crate::{DONE, FAILED, Output, invalid};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What is not read by then is reported as unreadable: a scraper gives up after 10 s, unless it is told otherwise.
 const WITHIN: Duration = Duration::from_secs(8);
-/// How many queues are read at once.
-const AT_ONCE: usize = 16;
 /// The most errors that the command writes.
 const MOST_ERRORS: usize = 20;
 
@@ -45,9 +44,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        // A node of a cluster that is away leaves time for the queues of the others.
-        let client = self.target.builder().deadline(WITHIN / 2).fail_fast(true).build()?;
-        let scrape = scrape(&client, &self.queues).await?;
+        let scrape = scrape(&self.target.client_for_all_queues()?, &self.queues).await?;
         _ = output.out.write_all(scrape.text.as_bytes());
         for error in scrape.errors.iter().take(MOST_ERRORS) {
             output.complain(&error.to_string());
@@ -81,7 +78,9 @@ pub async fn scrape(client: &Client, names: &[String]) -> Result<Scrape, Error> 
         Ok(listed) => chosen(listed, names),
         Err(error) => return Ok(Scrape { text: families::write(false, &[]), errors: vec![error] }),
     };
-    let read = stream::iter(listed).map(|queue| read(client, queue, end)).buffered(AT_ONCE);
+    // In a cluster, what a node that is away takes is taken from the queues of the others.
+    let reads = Reads::within(if client.is_of_cluster() { WITHIN / 2 } else { WITHIN });
+    let read = stream::iter(listed).map(|queue| read(client, &reads, queue, end)).buffered(AT_ONCE);
     let (queues, errors): (Vec<_>, Vec<_>) = read.unzip().await;
     Ok(Scrape { text: families::write(true, &queues), errors: errors.into_iter().flatten().collect() })
 }
@@ -102,7 +101,12 @@ struct Content {
     runs: Vec<NameRates>,
 }
 
-async fn read(client: &Client, (name, partitions): (String, u16), end: Instant) -> (ReadQueue, Option<Error>) {
+async fn read(
+    client: &Client,
+    reads: &Reads,
+    (name, partitions): (String, u16),
+    end: Instant,
+) -> (ReadQueue, Option<Error>) {
     let content = async {
         let queue = open(client, &name, partitions).map_err(|error| {
             let message =
@@ -113,8 +117,11 @@ async fn read(client: &Client, (name, partitions): (String, u16), end: Instant) 
         let (workers, (_, runs)) = (queue.workers().await?, queue.run_totals().await?);
         Ok(Content { counts, limits, workers, runs })
     };
-    let (content, error) = match before(end, "metrics", content).await {
+    let (content, error) = match before(end, "metrics", reads.read(Box::pin(content))).await {
         Ok(content) => (Some(content), None),
+        Err(error) if error.queue().is_none() && error.kind() == ErrorKind::Timeout => {
+            (None, Some(Error::new(ErrorKind::Timeout, format!("queue '{}': {error}", printable(&name)))))
+        }
         Err(error) => (None, Some(error)),
     };
     (ReadQueue { name: printable(&name), partitions, content }, error)

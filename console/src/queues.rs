@@ -2,11 +2,13 @@
 
 use clap::Args;
 use duly::{Client, Counts as CountsOf, Error};
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use crate::confirm::Yes;
+use crate::each_queue::{AT_ONCE, Reads, is_of_one_queue};
 use crate::show::{Shown, moment, or_dash, paused, span};
-use crate::target::{One, Target, all, chosen, is_of_one_queue, open};
+use crate::target::{One, Target, all, chosen, open};
 use crate::{DONE, FAILED, Output};
 
 /// Show all queues that were used, and what is in them
@@ -20,10 +22,12 @@ pub(crate) struct Queues {
 
 impl Queues {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let client = self.target.client_of_many()?;
+        let client = self.target.client_for_all_queues()?;
         let (mut rows, mut values, mut status) = (Vec::new(), Vec::new(), DONE);
-        for queue in all(&client).await? {
-            let Some(counts) = counts_of(&client, &queue.name, queue.partitions, &mut output).await? else {
+        let queues = all(&client).await?;
+        let names = queues.iter().map(|queue| (queue.name.clone(), queue.partitions)).collect();
+        for (queue, counts) in queues.into_iter().zip(counts_of(&client, names, &mut output).await?) {
+            let Some(counts) = counts else {
                 status = FAILED;
                 continue;
             };
@@ -79,7 +83,7 @@ pub(crate) struct Counts {
 
 impl Counts {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let client = self.target.client_of_many()?;
+        let client = self.target.client_for_all_queues()?;
         let listed = all(&client).await;
         let mut queues = Vec::new();
         for name in &self.queues {
@@ -91,8 +95,9 @@ impl Counts {
             queues = listed?.into_iter().map(|queue| (queue.name, queue.partitions)).collect();
         }
         let (mut values, mut status) = (Vec::new(), DONE);
-        for (name, partitions) in queues {
-            let Some(counts) = counts_of(&client, &name, partitions, &mut output).await? else {
+        let counts = counts_of(&client, queues.clone(), &mut output).await?;
+        for ((name, partitions), counts) in queues.into_iter().zip(counts) {
+            let Some(counts) = counts else {
                 status = FAILED;
                 continue;
             };
@@ -115,22 +120,34 @@ impl Counts {
     }
 }
 
-/// Nothing if this queue alone cannot be read. That is said; the others can be shown.
+/// Nothing for a queue that alone cannot be read. That is said; the others can be shown.
 async fn counts_of(
     client: &Client,
-    name: &str,
-    partitions: u16,
+    queues: Vec<(String, u16)>,
     output: &mut Output<'_>,
-) -> Result<Option<CountsOf>, Error> {
-    let counts = async { open(client, name, partitions)?.counts().await };
-    match counts.await {
-        Err(error) if is_of_one_queue(client, &error) => {
-            let is_named = error.queue().is_some();
-            output.complain(&if is_named { error.to_string() } else { format!("queue {name:?} of the list: {error}") });
-            Ok(None)
+) -> Result<Vec<Option<CountsOf>>, Error> {
+    let reads = Reads::new();
+    let read = stream::iter(queues).map(async |(name, partitions)| {
+        let counts = reads.read(async { open(client, &name, partitions)?.counts().await }).await;
+        (name, counts)
+    });
+    let mut read = read.buffered(AT_ONCE);
+    let mut all = Vec::new();
+    while let Some((name, counts)) = read.next().await {
+        match counts {
+            Err(error) if is_of_one_queue(client, &error) => {
+                let is_named = error.queue().is_some();
+                output.complain(&if is_named {
+                    error.to_string()
+                } else {
+                    format!("queue {name:?} of the list: {error}")
+                });
+                all.push(None);
+            }
+            counts => all.push(Some(counts?)),
         }
-        counts => counts.map(Some),
     }
+    Ok(all)
 }
 
 pub(crate) fn value_of(name: &str, counts: &CountsOf) -> Value {

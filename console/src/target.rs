@@ -29,8 +29,8 @@ impl Target {
         self.builder().build()
     }
 
-    /// One that waits once for a server that is away, however many queues are there.
-    pub(crate) fn client_of_many(&self) -> Result<Client, Error> {
+    /// For all queues: of a server that is away, one call waits, and the others fail at once until the next probe.
+    pub(crate) fn client_for_all_queues(&self) -> Result<Client, Error> {
         self.builder().fail_fast(true).build()
     }
 
@@ -55,12 +55,12 @@ pub(crate) struct One {
 
 impl One {
     pub(crate) async fn open(&self, output: &Output<'_>) -> Result<Queue, Error> {
-        Ok(self.open_whether_new(output).await?.0)
+        Ok(self.open_with_is_new(output).await?.0)
     }
 
-    /// For what is kept although there is no such queue: it says so, as the name may be another one than was meant.
-    pub(crate) async fn open_to_set(&self, output: &mut Output<'_>) -> Result<Queue, Error> {
-        let (queue, is_new) = self.open_whether_new(output).await?;
+    /// For settings, which are kept also if there is no such queue: that is said, because the name may be mistyped.
+    pub(crate) async fn open_for_settings(&self, output: &mut Output<'_>) -> Result<Queue, Error> {
+        let (queue, is_new) = self.open_with_is_new(output).await?;
         if is_new {
             let name = &self.queue;
             output.complain(&format!("no queue {name} was used so far: `duly queues` shows those that were"));
@@ -68,7 +68,7 @@ impl One {
         Ok(queue)
     }
 
-    async fn open_whether_new(&self, output: &Output<'_>) -> Result<(Queue, bool), Error> {
+    async fn open_with_is_new(&self, output: &Output<'_>) -> Result<(Queue, bool), Error> {
         let client = self.client(output)?;
         let listed = all(&client).await;
         let partitions = chosen(&client, &self.queue, self.partitions, listed.as_deref()).await?;
@@ -162,15 +162,6 @@ pub(crate) fn open(client: &Client, name: &str, partitions: u16) -> Result<Queue
         0 => client.queue(name),
         count => client.partitioned_queue(name, count),
     }
-}
-
-/// Does the error say nothing of the other queues, or topics? Somebody else or a newer version has written under the keys of this one, or
-/// its name into the list; or its node of a cluster is away.
-pub(crate) fn is_of_one_queue(client: &Client, error: &Error) -> bool {
-    use ErrorKind::{Corrupt, FormatTooNew, Internal, InvalidArgument, PermissionDenied};
-    let kind = error.kind();
-    matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
-        || kind.is_transient() && client.is_of_cluster()
 }
 
 /// All queues that were used, by name.

@@ -78,7 +78,7 @@ impl Top {
                  `duly queues --json` for a program",
             ));
         }
-        let client = self.target.builder().deadline(PATIENCE).fail_fast(true).build()?;
+        let client = self.target.builder().deadline(PATIENCE).build()?;
         for name in &self.queues {
             client.queue(name)?;
         }
@@ -86,7 +86,7 @@ impl Top {
             return self.write_once(&client, &mut output).await;
         }
         // A wrong address or password is said before the screen is taken.
-        client.ping().await?;
+        client.queues(1, None).await?;
         live::show(&client, &self.queues, self.interval, output.out).await
     }
 

@@ -2,11 +2,13 @@
 
 use clap::Args;
 use duly::{Client, Error, ErrorKind, MAX_TOPICS, Member, Millis, Subscription, Topic, TopicInfo};
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use crate::doctor::bytes;
+use crate::each_queue::{AT_ONCE, Reads, is_of_one_queue};
 use crate::show::{Shown, escaped, moment, or_dash, span};
-use crate::target::{Target, is_of_one_queue};
+use crate::target::Target;
 use crate::{DONE, FAILED, Output};
 
 /// Show all topics that were used, and who is behind; or one, with its subscriptions and their members
@@ -37,7 +39,7 @@ pub(crate) fn never_was(info: &TopicInfo) -> bool {
 
 impl Topics {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let client = self.target.client_of_many()?;
+        let client = self.target.client_for_all_queues()?;
         match &self.name {
             Some(name) => self.show_one(&client.topic(name)?, &mut output).await,
             None => self.show_all(&client, &mut output).await,
@@ -46,15 +48,22 @@ impl Topics {
 
     async fn show_all(&self, client: &Client, output: &mut Output<'_>) -> Result<u8, Error> {
         let (mut rows, mut values, mut status) = (Vec::new(), Vec::new(), DONE);
-        let mut cursor = None;
+        let (reads, mut cursor) = (Reads::new(), None);
         loop {
             let page = client.topics(MAX_TOPICS, cursor.as_deref()).await?;
-            for listed in page.topics {
-                let info = async { client.topic(&listed.name)?.info().await };
-                let info = match info.await {
+            let read = stream::iter(page.topics).map(async |listed| {
+                let info = reads.read(async { client.topic(&listed.name)?.info().await }).await;
+                (listed, info)
+            });
+            let mut read = read.buffered(AT_ONCE);
+            while let Some((listed, info)) = read.next().await {
+                let info = match info {
                     // That of one says nothing of the others.
                     Err(error) if is_of_one_queue(client, &error) => {
-                        output.complain(&escaped(error.to_string().chars()));
+                        let is_named = error.queue().is_some();
+                        let what =
+                            if is_named { error.to_string() } else { format!("topic '{}': {error}", listed.name) };
+                        output.complain(&escaped(what.chars()));
                         status = FAILED;
                         continue;
                     }

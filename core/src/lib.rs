@@ -128,7 +128,7 @@ pub use process::host::name as host_name;
 #[doc(hidden)]
 pub use process::runtime;
 #[doc(hidden)] // for the skins
-pub use process::standard::occupy as occupy_standard;
+pub use process::standard::occupy as occupy_standard_streams;
 #[doc(hidden)]
 pub use queue::Stop;
 pub use queue::{

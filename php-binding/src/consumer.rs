@@ -246,6 +246,7 @@ impl Consumer {
     pub fn stream(&self) -> PhpResult<Zval> {
         let open = || -> Result<Zval, Fault> {
             let sign = self.owner.consumer.sign()?;
+            duly::occupy_standard_streams();
             let stream = call::function("fopen", vec![&format!("php://fd/{sign}"), &"r"])?;
             if stream.is_resource() {
                 Ok(stream)

@@ -1,17 +1,10 @@
-//! What the module does to the process. One interpreter, the first that imports the module, has it: classes and caches are those of the
-//! process.
+//! One interpreter of a process, the first that imports the module, has it: classes and caches are those of the process.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pyo3::exceptions::PyImportError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-
-/// See [`duly::occupy_standard`].
-#[pyfunction]
-pub(crate) fn _occupy_standard() {
-    duly::occupy_standard();
-}
 
 /// No interpreter has it.
 const NONE: i64 = -1;

@@ -108,7 +108,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<aio::AsyncJob>()?;
     module.add_function(wrap_pyfunction!(push_many::_push_all, module)?)?;
     module.add_function(wrap_pyfunction!(console::_console, module)?)?;
-    module.add_function(wrap_pyfunction!(interpreter::_occupy_standard, module)?)?;
+    module.add_function(wrap_pyfunction!(supervise::_occupy_standard_streams, module)?)?;
     module.add_function(wrap_pyfunction!(web::serves_requests, module)?)?;
     module.add_function(wrap_pyfunction!(aio::_async_sibling, module)?)?;
     module.add_function(wrap_pyfunction!(aio::_give_back, module)?)?;

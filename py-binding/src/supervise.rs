@@ -1,4 +1,4 @@
-//! `duly._core.Supervision`: what `duly.supervisor` asks about its worker processes.
+//! `duly._core.Supervision`: what `duly.supervisor` asks about its worker processes; and what a worker or supervisor does first.
 
 use duly::blocking::process;
 use duly::blocking::supervision::{
@@ -121,4 +121,10 @@ impl Supervision {
     fn exit_code(&self) -> Option<i32> {
         self.0.exit_code()
     }
+}
+
+/// See [`duly::occupy_standard_streams`].
+#[pyfunction]
+pub(crate) fn _occupy_standard_streams() {
+    duly::occupy_standard_streams();
 }

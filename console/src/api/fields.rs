@@ -20,19 +20,24 @@ pub(super) struct Object<'a> {
     at: String,
     fields: Vec<(String, &'a RawValue)>,
     known: Vec<&'static str>,
+    /// It was written as an empty list, which is how PHP writes an empty array.
+    is_list: bool,
 }
 
 /// No object has more.
 const MOST_FIELDS: usize = 64;
 
 /// The fields in their order, each value as it was written.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct Members<'a> {
+    fields: Vec<(String, &'a RawValue)>,
+    is_list: bool,
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Each;
         impl<'de> Visitor<'de> for Each {
-            type Value = Vec<(String, &'de RawValue)>;
+            type Value = Members<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -46,10 +51,17 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                     }
                     fields.push(field);
                 }
-                Ok(fields)
+                Ok(Members { fields, is_list: false })
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+                match list.next_element::<IgnoredAny>()? {
+                    None => Ok(Members { fields: Vec::new(), is_list: true }),
+                    Some(_) => Err(serde::de::Error::custom("a list")),
+                }
             }
         }
-        deserializer.deserialize_map(Each).map(Members)
+        deserializer.deserialize_any(Each)
     }
 }
 
@@ -81,29 +93,41 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
     }
 }
 
+/// What errors call an object.
+fn called(at: &str) -> String {
+    if at.is_empty() { "the body".to_owned() } else { format!("`{}`", at.trim_end_matches('.')) }
+}
+
+fn no_object(at: &str) -> Refusal {
+    Refusal::invalid(format!("{} must be a JSON object of {MOST_FIELDS} fields or fewer", called(at)))
+}
+
 impl<'a> Object<'a> {
     /// The whole body; an empty one has no fields.
     pub(super) fn of_body(body: &'a [u8]) -> Result<Self, Refusal> {
         if body.is_empty() {
-            return Ok(Self { at: String::new(), fields: Vec::new(), known: Vec::new() });
+            return Ok(Self { at: String::new(), fields: Vec::new(), known: Vec::new(), is_list: false });
         }
         Self::read(String::new(), body)
     }
 
     /// `at`: what errors call its fields. Whatever an error says, it never shows what was sent.
     pub(super) fn read(at: String, text: &'a [u8]) -> Result<Self, Refusal> {
-        let what = if at.is_empty() { "the body".to_owned() } else { format!("`{}`", at.trim_end_matches('.')) };
-        let Members(fields) = serde_json::from_slice(text).map_err(|error| match error.classify() {
-            Category::Data => {
-                Refusal::invalid(format!("{what} must be a JSON object of {MOST_FIELDS} fields or fewer"))
-            }
+        let what = called(&at);
+        let Members { fields, is_list } = serde_json::from_slice(text).map_err(|error| match error.classify() {
+            Category::Data => no_object(&at),
             _ => Refusal::invalid(format!("{what} is not JSON (line {}, column {})", error.line(), error.column())),
         })?;
         let mut names = HashSet::new();
         if let Some((name, _)) = fields.iter().find(|(name, _)| !names.insert(name)) {
             return Err(Refusal::invalid(format!("`{at}{}` is there twice", shown(name))));
         }
-        Ok(Self { at, fields, known: Vec::new() })
+        Ok(Self { at, fields, known: Vec::new(), is_list })
+    }
+
+    /// Where a list may be meant: an empty one is no object.
+    pub(super) fn but_no_list(self) -> Result<Self, Refusal> {
+        if self.is_list { Err(no_object(&self.at)) } else { Ok(self) }
     }
 
     /// The text of a field, also where it is null.
@@ -159,7 +183,7 @@ impl<'a> Object<'a> {
         const MUST_BE: &str = "an object of strings, each name once, 64 or fewer";
         let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else { return Ok(None) };
         let wrong = || self.wrong(name, MUST_BE);
-        let Members(fields) = serde_json::from_str(raw.get()).map_err(|_| wrong())?;
+        let Members { fields, .. } = serde_json::from_str(raw.get()).map_err(|_| wrong())?;
         let count = fields.len();
         let value = |raw: &RawValue| serde_json::from_str(raw.get()).map_err(|_| wrong());
         let headers = fields.into_iter().map(|(name, raw)| Ok((name, value(raw)?)));
@@ -251,7 +275,7 @@ mod tests {
         for (body, says) in [
             (&b"secret"[..], "the body is not JSON (line 1, column 1)"),
             (b"\"secret\"", "the body must be a JSON object of 64 fields or fewer"),
-            (b"[]", "the body must be a JSON object of 64 fields or fewer"),
+            (b"[1]", "the body must be a JSON object of 64 fields or fewer"),
             (b"{\"a\":1} secret", "the body is not JSON (line 1, column 9)"),
             (b"{\"a\":NaN}", "the body is not JSON (line 1, column 6)"),
             (b"{\"a\":1,\"\\u0061\":2}", "`a` is there twice"),

@@ -37,7 +37,7 @@ struct Outcomes<'a> {
 impl Call<'_> {
     pub(super) async fn push(&self, body: &[u8]) -> Result<Reply, Refusal> {
         self.query.only(&["partitions"])?;
-        let mut object = Object::of_body(body)?;
+        let mut object = Object::of_body(body)?.but_no_list()?;
         if object.has("jobs") {
             let jobs = object.list("jobs")?.unwrap_or_default();
             object.end()?;
@@ -47,7 +47,7 @@ impl Call<'_> {
                 return Err(Error::new(ErrorKind::TooLarge, message).into());
             }
             let read = |(index, job): (usize, &&serde_json::value::RawValue)| {
-                new_job(Object::read(format!("jobs[{index}]."), job.get().as_bytes())?)
+                new_job(Object::read(format!("jobs[{index}]."), job.get().as_bytes())?.but_no_list()?)
             };
             let jobs = jobs.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
             if jobs.is_empty() {

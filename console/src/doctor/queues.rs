@@ -7,12 +7,11 @@ use futures_util::stream::{self, StreamExt};
 
 use super::finding::Finding;
 use super::finding::Level::{Note, Problem, Warning};
-use super::server::{advice, bytes};
+use super::server::{advice_for, bytes};
+use crate::each_queue::{AT_ONCE, Reads};
 use crate::show::{self, argument, printable, span};
 use crate::target::{all, open};
 
-/// How many queues are read at once.
-const AT_ONCE: usize = 16;
 /// Of how many queues the memory is measured: those with the most jobs.
 const MEASURED: usize = 5;
 /// So many failed jobs are many.
@@ -39,7 +38,7 @@ pub(super) async fn examine(client: &Client, longest: Duration, most: usize) -> 
     let mut listed = match all(client).await {
         Ok(listed) => listed,
         Err(error) => {
-            let advice = advice(&error, "see that the user may run ZRANGEBYLEX and read the keys of the prefix");
+            let advice = advice_for(&error, "see that the user may run ZRANGEBYLEX and read the keys of the prefix");
             return vec![Finding::new(
                 Problem,
                 "queues",
@@ -51,8 +50,9 @@ pub(super) async fn examine(client: &Client, longest: Duration, most: usize) -> 
     let unchecked = listed.len().saturating_sub(most);
     listed.truncate(most);
     let count = listed.len();
-    let looked =
-        stream::iter(listed).map(async |info| (printable(&info.name), look(client, &info.name, info.partitions).await));
+    let reads = Reads::new();
+    let looked = stream::iter(listed)
+        .map(async |info| (printable(&info.name), reads.read(look(client, &info.name, info.partitions)).await));
     let looked: Vec<_> = looked.buffered(AT_ONCE).collect().await;
     let (mut queues, mut findings) = (Vec::new(), Vec::new());
     for (name, looked) in looked {
@@ -84,7 +84,8 @@ async fn look(client: &Client, name: &str, partitions: u16) -> Result<Looked, Er
 }
 
 fn unreadable(error: &Error) -> Finding {
-    let advice = advice(error, "do what the message says; if no queue was meant, take the name off the list of queues");
+    let advice =
+        advice_for(error, "do what the message says; if no queue was meant, take the name off the list of queues");
     Finding::new(Problem, "queue", format!("it cannot be read: {error}"), advice)
 }
 
@@ -168,7 +169,7 @@ async fn largest(mut queues: Vec<Looked>) -> Vec<Finding> {
             Ok(used) => Finding::ok("queue memory", format!("{} jobs take about {}", jobs(looked), bytes(used))),
             Err(error) => {
                 let what = format!("its memory could not be measured: {error}");
-                let advice = advice(&error, "run this as a user who may use MEMORY USAGE");
+                let advice = advice_for(&error, "run this as a user who may use MEMORY USAGE");
                 Finding::new(Note, "queue memory", what, advice)
             }
         };

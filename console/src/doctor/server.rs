@@ -68,10 +68,18 @@ pub(super) async fn examine(server: &ServerView) -> Vec<Finding> {
         Err(error) => findings.push(unchecked("settings", "CONFIG GET", &error)),
     }
     if facts.info.get("cluster_enabled").is_some_and(|enabled| enabled == "1") {
-        facts.cluster = server.cluster_info().await.unwrap_or_default();
+        match server.cluster_info().await {
+            Ok(cluster) => facts.cluster = cluster,
+            Err(error) => findings.push(unchecked("cluster", "CLUSTER INFO", &error)),
+        }
     }
     if let Err(error) = measure(server, &mut facts).await {
-        findings.push(Finding::new(Problem, "latency", error.to_string(), ANSWERS));
+        findings.push(Finding::new(
+            Problem,
+            "latency",
+            error.to_string(),
+            advice_for(&error, "do what the message says"),
+        ));
     }
     findings.extend(CHECKS.iter().filter_map(|check| check(&facts)));
     findings
@@ -80,19 +88,16 @@ pub(super) async fn examine(server: &ServerView) -> Vec<Finding> {
 /// What to do about an outage.
 const ANSWERS: &str = "see that the server answers, and run this again";
 
-/// What is to be done about an error: what is said for those that are none of an outage.
-pub(super) fn advice(error: &Error, otherwise: &'static str) -> &'static str {
-    if error.kind().is_transient() { ANSWERS } else { otherwise }
+/// The advice for an outage, or `otherwise`.
+pub(super) fn advice_for(error: &Error, otherwise: impl Into<String>) -> String {
+    if error.kind().is_transient() { ANSWERS.to_owned() } else { otherwise.into() }
 }
 
 /// Why a check could not be made.
 fn unchecked(check: &'static str, command: &str, error: &Error) -> Finding {
     let what = format!("what {command} says could not be checked: {error}");
-    let to_do = match error.kind() {
-        kind if kind.is_transient() => ANSWERS.to_owned(),
-        _ => format!("run this as a user who may use {command}, such as the server's default user"),
-    };
-    Finding::new(Note, check, what, to_do)
+    let otherwise = format!("run this as a user who may use {command}, such as the server's default user");
+    Finding::new(Note, check, what, advice_for(error, otherwise))
 }
 
 async fn settings(server: &ServerView) -> Result<Fields, Error> {
@@ -431,7 +436,7 @@ fn cluster(facts: &Facts) -> Option<Finding> {
          or none at all (cluster-require-full-coverage)"
     );
     let to_do = if failing > 0 {
-        "start the nodes that are away: `redis-cli --cluster check` names them"
+        "start the nodes that are away, which `redis-cli --cluster check` names, or give their slots to others"
     } else {
         "`redis-cli --cluster check` names the slots, `--cluster fix` gives them to a node"
     };
@@ -465,8 +470,20 @@ mod tests {
         let of_check = |kind| unchecked("info", "INFO", &error(kind)).advice;
         assert_eq!(of_check(duly::ErrorKind::Unreachable), ANSWERS);
         assert!(of_check(duly::ErrorKind::PermissionDenied).contains("a user who may use INFO"));
-        assert_eq!(advice(&error(duly::ErrorKind::Unreachable), "another user"), ANSWERS);
-        assert_eq!(advice(&error(duly::ErrorKind::PermissionDenied), "another user"), "another user");
+        assert_eq!(advice_for(&error(duly::ErrorKind::Unreachable), "another user"), ANSWERS);
+        assert_eq!(advice_for(&error(duly::ErrorKind::PermissionDenied), "another user"), "another user");
+    }
+
+    #[test]
+    fn slots_whose_node_is_away_are_given_to_no_other_one_yet() {
+        let advice = |failing: &str| {
+            let said =
+                [("cluster_state", "fail"), ("cluster_slots_assigned", "16384"), ("cluster_slots_fail", failing)];
+            let said = said.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            cluster(&Facts { cluster: said.into_iter().collect(), ..Facts::default() }).unwrap().advice
+        };
+        assert!(advice("5461").starts_with("start the nodes that are away"));
+        assert!(advice("0").contains("--cluster fix"));
     }
 
     #[test]

@@ -8,9 +8,10 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::time::Instant;
 
 use super::row::{Numbers, Row};
+use crate::each_queue::{Reads, is_of_one_queue};
 use crate::metrics::chosen;
 use crate::show::printable;
-use crate::target::{all, is_of_one_queue, open};
+use crate::target::{all, open};
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 8;
@@ -49,18 +50,24 @@ impl Reading {
 pub(super) async fn read(client: &Client, names: &[String]) -> Result<Reading, Error> {
     let listed = chosen(all(client).await?, names);
     let parts: u32 = listed.iter().map(|(_, partitions)| u32::from(*partitions).max(1)).sum();
-    let each = stream::iter(listed).map(|(name, partitions)| of_queue(client, name, partitions));
+    let reads = Reads::new();
+    let each = stream::iter(listed).map(|(name, partitions)| of_queue(client, &reads, name, partitions));
     let read: Vec<_> = each.buffered(AT_ONCE).try_collect().await?;
     let (rows, of_queues): (Vec<_>, Vec<_>) = read.into_iter().unzip();
     Ok(Reading { rows, workers: together(of_queues), calls: 1 + CALLS_OF_A_PART * parts })
 }
 
-async fn of_queue(client: &Client, name: String, partitions: u16) -> Result<(Row, Vec<WorkerInfo>), Error> {
+async fn of_queue(
+    client: &Client,
+    reads: &Reads,
+    name: String,
+    partitions: u16,
+) -> Result<(Row, Vec<WorkerInfo>), Error> {
     let content = async {
         let queue = open(client, &name, partitions)?;
         Ok::<_, Error>((Numbers::of(&queue.counts().await?), queue.workers().await?))
     };
-    let (numbers, workers) = match content.await {
+    let (numbers, workers) = match reads.read(content).await {
         Ok((numbers, workers)) => (Ok(numbers), workers),
         Err(error) if is_of_one_queue(client, &error) => (Err(printable(&error.to_string())), Vec::new()),
         Err(error) => return Err(error),

@@ -10,7 +10,7 @@ use super::queue::table;
 use super::text::{number, shown};
 use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::fill;
-use crate::target::is_of_one_queue;
+use crate::each_queue::is_of_one_queue;
 
 /// How many of a queue are shown here.
 const NEWEST: usize = 5;

@@ -9,8 +9,8 @@ use super::request::HOME;
 use super::text::{number, or_dash, shown, time};
 use super::view::{A_PAGE, Page, Shown, View, empty};
 use super::words::{Words, fill};
+use crate::each_queue::is_of_one_queue;
 use crate::show::{escaped, span};
-use crate::target::is_of_one_queue;
 
 /// A queue and what it has, or why that cannot be read.
 struct Row {

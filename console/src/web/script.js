@@ -28,9 +28,9 @@
   const inUse = () => {
     const selection = getSelection();
     const selects = selection && !selection.isCollapsed && content.contains(selection.anchorNode);
-    // An outage's page is loaded anew as a whole.
-    const typesAbove = isOutage && document.activeElement.matches("input");
-    return selects || pressed || typesAbove || content.contains(document.activeElement) || content.querySelector("details[open]");
+    // The page of an outage is loaded anew as a whole.
+    const typed = isOutage && [...document.querySelectorAll("form.search input")].some((each) => each.value !== each.defaultValue);
+    return selects || pressed || typed || content.contains(document.activeElement) || content.querySelector("details[open]");
   };
 
   // Each form has another number, each time.

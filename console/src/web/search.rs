@@ -12,6 +12,7 @@ use super::queue::state_name;
 use super::text::{or_dash, shown};
 use super::view::{Failure, Page, Shown, View, empty, unread};
 use super::words::fill;
+use crate::each_queue::Reads;
 use crate::target::all;
 
 /// How many queues are searched.
@@ -26,19 +27,19 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     }
     let (queues, all) = wanted(view).await?;
     let by_name: Vec<_> = queues.iter().filter(|queue| queue.name.contains(text)).take(MOST_QUEUES).collect();
-    let searched = &queues[..queues.len().min(MOST_QUEUES)];
-    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-    for some in searched.chunks(AT_ONCE) {
-        let jobs = join_all(some.iter().map(|queue| find(view, queue, text))).await;
+    let first = &queues[..queues.len().min(MOST_QUEUES)];
+    let (mut found, mut unreadable, reads) = (Vec::new(), Vec::new(), Reads::new());
+    for some in first.chunks(AT_ONCE) {
+        let jobs = join_all(some.iter().map(|queue| reads.read(find(view, queue, text)))).await;
         let (jobs, errors) = view.readable(some, jobs)?;
         found.extend(jobs.into_iter().flat_map(|(queue, jobs)| jobs.into_iter().map(move |job| (queue, job))));
         unreadable.extend(errors);
     }
     // A job that is gone is known to the history of its queue.
     let (mut gone, mut is_cut, until) = (Vec::new(), false, Instant::now() + READ_ON);
-    let is_here = |queue: &&QueueInfo| unreadable.iter().all(|(other, _)| other != queue);
-    let searched: Vec<_> = searched.iter().filter(is_here).collect();
-    for some in if found.is_empty() { &searched[..] } else { &[] }.chunks(AT_ONCE) {
+    let was_read = |queue: &&QueueInfo| unreadable.iter().all(|(other, _)| other != queue);
+    let readable: Vec<_> = first.iter().filter(was_read).collect();
+    for some in if found.is_empty() { &readable[..] } else { &[] }.chunks(AT_ONCE) {
         let known = join_all(some.iter().map(|queue| was_in(view, queue, text, until))).await;
         let (known, errors) = view.readable(some.iter().copied(), known)?;
         unreadable.extend(errors);
@@ -47,16 +48,17 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
             is_cut |= is_more && !is_known;
         }
     }
-    let is_nothing = found.is_empty() && gone.is_empty() && (by_name.is_empty() || !all);
+    let searched = first.len() - unreadable.len();
+    let is_nothing = found.is_empty() && gone.is_empty() && (by_name.is_empty() || !all) && unreadable.is_empty();
     let body = html! {
         h1 { (shown(&fill(words.results_for, &[&text]))) }
         @if all && !by_name.is_empty() { (queue_list(view, &by_name)) }
         @if !found.is_empty() { (jobs(view, &found)) }
         @if !gone.is_empty() { (gone_jobs(view, &gone, text)) }
         (unread(&unreadable))
-        @if is_nothing { (empty(words.nothing_found, &fill(words.nothing_found_more, &[&searched.len()]))) }
+        @if is_nothing { (empty(words.nothing_found, &fill(words.nothing_found_more, &[&searched]))) }
         @if is_cut { p.hint { (words.histories_cut) } }
-        p.hint { (fill(if queues.len() > MOST_QUEUES { words.searched_some } else { words.searched }, &[&searched.len()])) }
+        p.hint { (fill(if queues.len() > MOST_QUEUES { words.searched_some } else { words.searched }, &[&searched])) }
     };
     Ok(Page::new(words.search, body))
 }

@@ -10,8 +10,8 @@ use super::text::{number, or_dash, shown, time};
 use super::view::{A_PAGE, Failure, Page, Shown, View, empty};
 use super::words::fill;
 use crate::doctor::bytes;
+use crate::each_queue::is_of_one_queue;
 use crate::show::span;
-use crate::target::is_of_one_queue;
 use crate::topics::{behind, furthest_behind, never_was, silence};
 
 pub(crate) async fn show(view: &View<'_>) -> Shown {

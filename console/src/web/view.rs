@@ -12,7 +12,7 @@ use super::rights::Rights;
 use super::sessions::{Sessions, new_form};
 use super::text::{number, shown};
 use super::words::{Words, fill};
-use crate::target::is_of_one_queue;
+use crate::each_queue::is_of_one_queue;
 
 /// How many queues, or jobs, are on a page.
 pub(crate) const A_PAGE: usize = 50;
@@ -75,7 +75,8 @@ pub(crate) type Shown = Result<Page, Failure>;
 pub(crate) type Readable<'a, T> = (Vec<(&'a QueueInfo, T)>, Vec<(&'a QueueInfo, Error)>);
 
 impl View<'_> {
-    /// Without those that somebody else or a newer version has written, or that the user may not read: the first page shows them.
+    /// Separates what was read from what was not. It leaves out queues that somebody else or a newer version has written, or that the
+    /// user may not read: the overview shows them.
     ///
     /// Errors: one that says something of all of them.
     pub(crate) fn readable<'a, T>(
@@ -176,12 +177,16 @@ pub(crate) fn empty(title: &str, more: &str) -> Markup {
     html! { section.empty { h2 { (title) } p { (more) } } }
 }
 
-/// Queues that could not be read, and the reason of one of them: of a node that is away there are many.
+/// Queues that could not be read. Of those that have the same kind of error one says it: of a node that is away there are many.
 pub(crate) fn unread(queues: &[(&QueueInfo, Error)]) -> Markup {
-    let names = queues.iter().map(|(queue, _)| queue.name.as_str()).collect::<Vec<_>>().join(", ");
-    html! {
-        @if let [(_, error), ..] = queues { p.error { (shown(&format!("{names}: {error}"))) } }
+    let mut by_kind: Vec<(Vec<&str>, &Error)> = Vec::new();
+    for (queue, error) in queues {
+        match by_kind.iter_mut().find(|(_, known)| known.kind() == error.kind()) {
+            Some((names, _)) => names.push(&queue.name),
+            None => by_kind.push((vec![&queue.name], error)),
+        }
     }
+    html! { @for (names, error) in by_kind { p.error { (shown(&format!("{}: {error}", names.join(", ")))) } } }
 }
 
 /// What the error of a call means to those who look. `title`: what it says where nothing better is known.

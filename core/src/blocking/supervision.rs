@@ -3,12 +3,11 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::process::host;
-use crate::process::standard;
 use crate::process::supervise::Supervised;
 pub use crate::process::supervise::{
     LogLevel, LogLine, MAX_PROCESSES, RELOAD_SIGNALS, STOP_SIGNALS, SupervisorSettings,
 };
+use crate::process::{host, standard};
 use crate::value::error::Error;
 
 /// What a supervisor of worker processes does next; it starts them and sends the signals itself.
@@ -29,7 +28,8 @@ impl Supervision {
         Ok(Self { began: Instant::now(), supervised: Mutex::new(Supervised::new(settings)) })
     }
 
-    /// A slot whose process is to be started now. To be asked until there is none.
+    /// A slot whose process is to be started now. To be asked until there is none. If there is one, standard streams that the program has
+    /// closed are opened on `/dev/null`.
     pub fn start(&self) -> Option<usize> {
         let slot = self.lock().start(self.now());
         if slot.is_some() {

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{failed, refused};
+use crate::process::standard;
 use crate::value::error::Error;
 
 /// How often a contended lock is tried again. `flock` has no deadline of its own, and an alarm is the host's.
@@ -70,6 +71,7 @@ pub(super) fn is_free(path: &Path) -> Result<bool, Error> {
 }
 
 fn open(path: &Path) -> Result<File, Error> {
+    standard::occupy();
     let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).to_owned();
     options.open(path).map_err(|e| failed(format!("could not open {}", path.display()), e))
 }

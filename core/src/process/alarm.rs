@@ -22,6 +22,8 @@ mod platform {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
+    use crate::process::standard;
+
     /// Sleeps on a timer of the kernel, which the runtime waits for as for a socket.
     pub(super) async fn sleep(span: Duration) -> io::Result<()> {
         // SAFETY: the descriptor is owned by the value that watches it, so it stays open as long as it is watched.
@@ -31,6 +33,7 @@ mod platform {
     }
 
     fn armed(span: Duration) -> io::Result<OwnedFd> {
+        standard::occupy();
         // SAFETY: the call takes no pointers.
         let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         if fd < 0 {

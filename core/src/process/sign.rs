@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
 use self::platform::{clear, make, raise};
+use crate::process::standard;
 
 /// Its owner sees to it that one thread at a time shows or hides it.
 pub(crate) struct Sign {
@@ -20,6 +21,7 @@ struct Ends {
 impl Sign {
     /// Hidden. Errors: the process may have no more files open.
     pub(crate) fn new() -> io::Result<Self> {
+        standard::occupy();
         Ok(Self { ends: make()?, is_shown: false })
     }
 

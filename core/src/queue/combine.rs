@@ -27,7 +27,7 @@ const LONGER: u32 = 3;
 /// With each call without an answer twice as long, so many times at the most: each of them tries to reach the server again and again.
 const MOST_DOUBLED: u32 = 3;
 
-/// Waits for so many times [`PATIENCE`].
+/// Waits for so many times [`PATIENCE`]: once for a call that a caller makes, and more often for one that a task makes.
 #[cfg(not(test))]
 async fn out_of_patience(times: u32) {
     tokio::time::sleep(times * PATIENCE).await;
@@ -35,15 +35,16 @@ async fn out_of_patience(times: u32) {
 
 #[cfg(test)]
 thread_local! {
-    static PATIENCE_ENDS: std::cell::RefCell<Option<Arc<tokio::sync::Notify>>> = const { std::cell::RefCell::new(None) };
+    /// That with a call of a caller, and that with one of a task.
+    static PATIENCE_ENDS: std::cell::RefCell<Option<[Arc<tokio::sync::Notify>; 2]>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Where a test goes through orders of events, the end of everybody's patience is one of them, and the time of a busy machine none.
+/// In the test of orders, patience ends by an event and not by time.
 #[cfg(test)]
 async fn out_of_patience(times: u32) {
     let ends = PATIENCE_ENDS.with_borrow(Clone::clone);
     match ends {
-        Some(ends) => ends.notified().await,
+        Some([with_callers, with_tasks]) => if times == 1 { with_callers } else { with_tasks }.notified().await,
         None => tokio::time::sleep(times * PATIENCE).await,
     }
 }
@@ -449,18 +450,18 @@ mod tests {
         Go(usize),
         /// A call is answered.
         Answer(usize),
-        /// Who waits for a call of others does not any more.
-        OutOfPatience,
+        /// Who waits for a call of a caller, or of a task, runs out of patience.
+        OutOfPatience(usize),
     }
 
     /// A call that was sent, until it is answered or dropped.
     type Sent = (Vec<usize>, oneshot::Sender<()>);
 
-    /// Callers come and go in the order that is drawn; gives what was wrong.
-    async fn callers(draw: &mut dyn FnMut(usize) -> usize, events: usize) -> Result<(), String> {
+    /// Callers come and go in the order that is drawn. Gives how many calls were late at once, or what was wrong.
+    async fn callers(draw: &mut dyn FnMut(usize) -> usize, events: usize) -> Result<u32, String> {
         let combiner = Combiner::<usize, usize>::new();
-        let patience_ends = Arc::new(tokio::sync::Notify::new());
-        PATIENCE_ENDS.set(Some(Arc::clone(&patience_ends)));
+        let patience_ends: [Arc<tokio::sync::Notify>; 2] = Default::default();
+        PATIENCE_ENDS.set(Some(patience_ends.clone()));
         let calls: Arc<Mutex<Vec<Sent>>> = Arc::default();
         let gone: Arc<Mutex<Vec<usize>>> = Arc::default();
         let faults: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -487,6 +488,7 @@ mod tests {
             }
         };
         let mut tasks: Vec<tokio::task::JoinHandle<Result<usize, Error>>> = Vec::new();
+        let mut most_late = 0;
         for event in 0..events + 10 {
             calls.lock().unwrap().retain(|(_, answer)| !answer.is_closed());
             let under_way = calls.lock().unwrap().len();
@@ -498,7 +500,7 @@ mod tests {
                 possible.extend(here.map(Event::Go));
                 possible.push(Event::Come);
                 if under_way > 0 {
-                    possible.push(Event::OutOfPatience);
+                    possible.extend([Event::OutOfPatience(0), Event::OutOfPatience(1)]);
                 }
             }
             if possible.is_empty() {
@@ -515,11 +517,12 @@ mod tests {
                     tasks[part].abort();
                 }
                 Event::Answer(call) => drop(calls.lock().unwrap().remove(call).1.send(())),
-                Event::OutOfPatience => patience_ends.notify_waiters(),
+                Event::OutOfPatience(with) => patience_ends[with].notify_waiters(),
             }
             for _ in 0..8 {
                 tokio::task::yield_now().await;
             }
+            most_late = most_late.max(combiner.lock().late);
         }
         for (part, task) in tasks.into_iter().enumerate() {
             if gone.lock().unwrap().contains(&part) {
@@ -533,16 +536,23 @@ mod tests {
                 return Err(format!("{part} was answered {answer:?}"));
             }
         }
-        faults.lock().unwrap().pop().map_or(Ok(()), Err)
+        faults.lock().unwrap().pop().map_or(Ok(most_late), Err)
     }
 
     #[test]
     fn no_order_of_coming_going_and_answers_loses_doubles_or_mixes_up_a_call() {
+        let (mut with_one_late, mut with_two_late) = (0, 0);
         let orders = crate::every_order::every_order(|draw| {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-            runtime.block_on(callers(draw, 8))
+            let most_late = runtime.block_on(callers(draw, 8))?;
+            with_one_late += u32::from(most_late == 1);
+            with_two_late += u32::from(most_late > 1);
+            Ok(())
         });
         let orders = orders.unwrap();
-        assert!(orders > 10_000, "{orders}");
+        assert!(
+            orders > 10_000 && with_one_late > 1000 && with_two_late > 10,
+            "{orders} {with_one_late} {with_two_late}"
+        );
     }
 }

@@ -121,7 +121,7 @@ final class Cli
     {
         $process = getmypid();
         // What the file prints may be written or not: its worker does not depend on it either.
-        function_exists('ignore_user_abort') && ignore_user_abort(true);
+        Unprintable::goOn();
         self::$loads = true;
         try {
             $worker = $this->load($file, $settings);

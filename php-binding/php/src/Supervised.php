@@ -34,7 +34,7 @@ final class Supervised
     /** Says something; a process without a supervisor, or one that such a process has forked, says nothing. */
     public static function tell(string $words): void
     {
-        if (self::$line !== null && self::$line[0] === getmypid()) {
+        if (self::$line !== null && self::$line[0] === getmypid() && is_resource(self::$line[1])) {
             @fwrite(self::$line[1], "{$words}\n"); // one that is gone needs to know nothing
         }
     }

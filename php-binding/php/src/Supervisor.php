@@ -76,7 +76,7 @@ final class Supervisor
             throw new UnsupportedException("a supervisor needs PHP's pcntl and posix: there is no {$missing}");
         }
         // What it needs itself is loaded now: the files may be gone by then.
-        array_map(class_exists(...), [Log::class, Supervised::class]);
+        array_map(class_exists(...), [Log::class, Supervised::class, Unprintable::class]);
         $this->child = $child(...);
         $this->say = self::guarded($log);
         $hasTerminal = defined('STDIN') && is_resource(STDIN) && posix_isatty(STDIN);
@@ -104,6 +104,7 @@ final class Supervisor
     public function run(): int
     {
         $async = pcntl_async_signals(true);
+        $goesOn = Unprintable::goOn();
         $before = [];
         foreach ([...self::signals(), SIGCHLD] as $signal) {
             $before[$signal] = pcntl_signal_get_handler($signal);
@@ -119,6 +120,7 @@ final class Supervisor
             foreach ($before as $signal => $handler) {
                 pcntl_signal($signal, $handler);
             }
+            Unprintable::restore($goesOn);
             pcntl_async_signals($async);
         }
     }

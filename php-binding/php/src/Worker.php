@@ -13,7 +13,8 @@ use Duly\Exception\UnsupportedException;
 if (extension_loaded('duly')) {
     $files = ['Exception/JobInterruptedException', 'Retry', 'Release', 'Fail'];
     $files = [...$files, 'Exits', 'Failures', 'Handlers', 'Hooks', 'Leftovers', 'Log', 'Misuse', 'RestartOn'];
-    $files = [...$files, 'Run', 'Runs', 'Signals', 'Supervised', 'Supervisor', 'Telemetry', 'Version'];
+    $files = [...$files, 'Run', 'Runs', 'Signals', 'Supervised', 'Supervisor', 'Telemetry', 'Unprintable',
+        'Version'];
     foreach ($files as $file) {
         // An autoloader may have loaded it under another path.
         class_exists('Duly\\' . strtr($file, '/', '\\'), false) || require_once __DIR__ . "/{$file}.php";
@@ -353,8 +354,7 @@ final class Worker
         $this->runs->refuseRunning();
         $leftovers = new Leftovers($this->log);
         $outer = self::$running;
-        // Otherwise PHP ends the script as soon as its output cannot be written, such as to a full disk.
-        $goesOn = \PHP_SAPI === 'cli' && function_exists('ignore_user_abort') ? ignore_user_abort(true) : null;
+        $goesOn = Unprintable::goOn();
         // A signal that comes now waits for its handler: the engine fetches at once, and a process that dies by the
         // signal would leave its job to the lease.
         Signals::hold();
@@ -373,7 +373,7 @@ final class Worker
         } catch (\Throwable $error) {
             $this->runs->end();
             self::$running = $outer;
-            $goesOn === null || ignore_user_abort((bool) $goesOn);
+            Unprintable::restore($goesOn);
             throw $error;
         } finally {
             Signals::hold(false);
@@ -401,7 +401,7 @@ final class Worker
             $this->runs->end();
             $this->stopAsked = $this->tellsEngine = false;
             self::$running = $outer;
-            $goesOn === null || ignore_user_abort((bool) $goesOn);
+            Unprintable::restore($goesOn);
             $signals->restore();
         }
         $code = $engine->exitCode($signals->came());

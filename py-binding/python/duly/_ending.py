@@ -32,9 +32,13 @@ class Ending:
         self.status = 0
         self._stops = stops
 
+    def heard(self) -> int:
+        """Count the signals that have come to this process."""
+        return max(len(self.signals), self.came())
+
     def asked(self) -> int:
         """Count how often it was asked to stop, in whichever way."""
-        return max(len(self.signals), self.came()) + self._stops()
+        return self.heard() + self._stops()
 
     def wait(self, is_over: Callable[[float], bool], seconds: float, asked: int | None = None) -> bool:
         """Wait until that is over, so long at the most, and only until the worker is asked again; say whether it is.

@@ -17,7 +17,7 @@ from duly._ending import PATIENCE_S
 from duly._failures import brief, count_as_own
 from duly._interruptions import LOOK_S
 from duly._misuse import check_function, is_coroutine_function, refuse_unrun
-from duly._program import of_program
+from duly._program import Registration
 from duly._runs import log_safely
 from duly._supervised import raised_by_program
 from duly.errors import DulyError, InvalidArgumentError
@@ -51,6 +51,8 @@ class Lifespan:
         """Begin with none."""
         self.starts: list[StartOrStop] = []
         self.stops: list[StartOrStop] = []
+        self._registrations: dict[int, Registration] = {}
+        """Of each of them, by the `id` of its object."""
         self._lock = threading.Lock()
         self._used_in: int | None = None
         """The process in which a worker has what they make."""
@@ -69,11 +71,17 @@ class Lifespan:
             except TypeError as error:
                 raise InvalidArgumentError(f"{what} is called without arguments: {error}") from None
         count_as_own(function)
+        registration = Registration.of(function)
+        if function in to:
+            return function
         for index, known in enumerate(to):
-            if counts := function if known == function else of_program(function, known):
-                to[index] = counts
+            replaces = registration.replaces(self._registrations[id(known)])
+            if replaces:
+                to[index], self._registrations[id(function)] = function, registration
+            if replaces is not None:
                 return function
         to.append(function)
+        self._registrations[id(function)] = registration
         return function
 
     @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from typing import TYPE_CHECKING, Any
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
 _OF_PROGRAM = ("__main__", "__mp_main__")
 """What a program calls its module; the second name is that in a process that multiprocessing has started."""
@@ -22,29 +23,35 @@ def module_of(function: Callable[..., Any]) -> str:
     return "__main__" if spec is None else str(spec.name)
 
 
-def of_program(function: Any, known: Any) -> Any:
-    """Give which of two functions counts, that of the program; None if they are two that are written at two places."""
-    here, there = _plain(function), _plain(known)
-    modules = (_module(here), _module(there))
-    if _written(here) is None or _written(here) != _written(there) or modules[0] == modules[1]:
-        return None
-    if modules[0] in _OF_PROGRAM:
-        return function
-    return known if modules[1] in _OF_PROGRAM else None
+class Registration(NamedTuple):
+    """Where a function was given to an app or a worker: the module whose code was executed, and the line."""
 
+    module: str
+    file: str
+    line: int
+    name: str
 
-def _plain(function: Any) -> Any:
-    """Give the function below decorators and `functools.partial`, or that of an object that can be called."""
-    function = inspect.unwrap(function)
-    if isinstance(function, functools.partial):
-        return _plain(function.func)
-    return function if hasattr(function, "__code__") else type(function).__call__
+    @classmethod
+    def of(cls, function: Any) -> Registration:
+        """Give that of the function that is being registered. All is empty if no code of a module does that."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_name != "<module>":
+            frame = frame.f_back
+        if frame is None:
+            return cls("", "", 0, "")
+        name = getattr(function, "__qualname__", None)
+        name = name if isinstance(name, str) else type(function).__qualname__
+        return cls(str(frame.f_globals.get("__name__")), frame.f_code.co_filename, frame.f_lineno, name)
 
+    def replaces(self, known: Registration | None) -> bool | None:
+        """Tell whether it takes the place of a known one: of two copies of a module, that of the program is kept.
 
-def _module(function: Any) -> str | None:
-    return getattr(function, "__module__", None)
+        Returns:
+            None if they are no copies of each other.
 
-
-def _written(function: Any) -> tuple[str, int, str] | None:
-    code = getattr(function, "__code__", None)
-    return code and (code.co_filename, code.co_firstlineno, code.co_name)
+        """
+        if known is None or self[1:] != known[1:] or self.module == known.module:
+            return None
+        if self.module in _OF_PROGRAM:
+            return True
+        return False if known.module in _OF_PROGRAM else None

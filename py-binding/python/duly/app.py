@@ -14,7 +14,7 @@ from duly._failures import count_as_own
 from duly._handlers import CATCH_ALL
 from duly._lifespan import Lifespan, Resources
 from duly._misuse import check_function, is_coroutine_function
-from duly._program import module_of, of_program
+from duly._program import Registration, module_of
 from duly._runs import BadCall, running
 from duly.errors import InvalidArgumentError
 from duly.pushed import AsyncPushed, Pushed
@@ -126,6 +126,7 @@ class Task(Generic[P, R]):
         self._options = options
         self._signature = _checked_signature(function)
         self.schedule: Schedule | None = None
+        self._registration: Registration | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -312,6 +313,7 @@ class App:
         self._notice: Callable[..., None] = _notice_nothing
         self._lifespan = Lifespan()
         self._otherwise: Callable[[Job], Any] | None = None
+        self._otherwise_registration: Registration | None = None
         self.resources = Resources()
         """What functions that are given to `on_start` have made for tasks: `app.resources.http`."""
 
@@ -356,15 +358,16 @@ class App:
 
         def register(function: Callable[P, R]) -> Task[P, R]:
             full_name = name or _full_name(function)
-            known = self.tasks.get(full_name)
-            counts = function if known is None else of_program(function, known._function)
-            if counts is None:
+            known, registration = self.tasks.get(full_name), Registration.of(function)
+            replaces = known is None or registration.replaces(known._registration)
+            if replaces is None:
                 raise InvalidArgumentError(f"there is a task {full_name!r} already: give this one another name")
             NewJob(name=full_name).check()
             task = Task(self, function, full_name, cast("Options", {"queue": self._queue, **options}))
             if schedule is not None:
                 task.schedule = self._schedule(task, schedule, options)
-            if counts is function:
+            task._registration = registration
+            if replaces:
                 self.tasks[full_name] = task
             count_as_own(function)
             return task
@@ -394,11 +397,13 @@ class App:
 
         """
         check_function(function, "the function of otherwise", "the job")
-        known = self._otherwise
-        counts = function if known in (None, function) else of_program(function, known)
-        if counts is None:
+        registration = Registration.of(function)
+        is_first = self._otherwise is None or self._otherwise is function
+        replaces = is_first or registration.replaces(self._otherwise_registration)
+        if replaces is None:
             raise InvalidArgumentError("there is a function for jobs of no task already: an app has one")
-        self._otherwise = counts
+        if replaces:
+            self._otherwise, self._otherwise_registration = function, registration
         count_as_own(function)
         return function
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from duly._core import Supervision, WorkerEngine, _console, _occupy_standard
+from duly._core import Supervision, WorkerEngine, _console, _occupy_standard_streams
 from duly._misuse import importing, refuse_while_importing
 from duly._runs import log_safely
 from duly._supervised import FATAL, REFUSED, is_fatal, join, say
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and give its exit status. Without arguments they are those of the process, which ends with it."""
     if arguments is not None:
         return _run(arguments)
-    _occupy_standard()
+    _occupy_standard_streams()
     status = _run(sys.argv[1:])
     if sys.argv[1:2] == ["worker"]:
         threading.Thread(target=_end_at_last, args=(status,), name="duly-end", daemon=True).start()

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from duly import _links
-from duly._core import Supervision, _occupy_standard
+from duly._core import Supervision, _occupy_standard_streams
 from duly._misuse import refuse_while_importing
 from duly._runs import log_safely
 from duly._supervised import READY, VARIABLE, ready
@@ -129,7 +129,7 @@ class Supervisor:
         refuse_while_importing("run a supervisor")
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgumentError("a supervisor handles signals: run it on the main thread")
-        _occupy_standard()  # what wakes it would have them
+        _occupy_standard_streams()  # otherwise the pipe that wakes it could be 0 to 2
         if links := _links.to_here([*self._command, *getattr(sys, "argv", []), sys.executable]):
             here = str(Path.cwd())
             self._folder = by_link if (by_link := links.renamed(here)) != here else None

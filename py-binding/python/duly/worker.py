@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, o
 
 from duly import _supervised
 from duly import middleware as _middleware
-from duly._core import Client, Executor, Job, NewJob, Supervision, WorkerEngine, WorkerReport, _occupy_standard
+from duly._core import Client, Executor, Job, NewJob, Supervision, WorkerEngine, WorkerReport, _occupy_standard_streams
 from duly._ending import LAST_STEPS_S, PATIENCE_S, Ending
 from duly._failures import count_as_own
 from duly._handlers import of_kind
 from duly._lifespan import Around, Lifespan, Resources, StartOrStop
 from duly._misuse import check_function, is_coroutine_function, refuse_green_threads, refuse_while_importing
+from duly._program import Registration
 from duly._runs import Runs
 from duly._threads import Threads
 from duly._watch import Failures, Memory, Watch
@@ -155,6 +156,7 @@ class Worker:
         if on_failure is not None:
             self._middleware.insert(0, _middleware.OnFailure(on_failure))
         self._handlers: dict[str | None, Handler] = {}
+        self._registrations: dict[str | None, Registration] = {}
         self._lock = threading.RLock()
         self._stops = 0
         # The process in which `run` has not returned: a child that is forked meanwhile may run it, too.
@@ -193,9 +195,13 @@ class Worker:
 
         def register(handler: AnyHandler) -> AnyHandler:
             check_function(handler, f"the handler of {name!r}", "the job")
-            if self._handlers.get(name, handler) is not handler:
+            registration = Registration.of(handler)
+            is_first = self._handlers.get(name, handler) is handler
+            replaces = is_first or registration.replaces(self._registrations.get(name))
+            if replaces is None:
                 raise InvalidArgumentError(f"there is a handler for {name!r} already: a name has one handler")
-            self._handlers[name] = handler
+            if replaces:
+                self._handlers[name], self._registrations[name] = handler, registration
             count_as_own(handler)
             return handler
 
@@ -263,7 +269,7 @@ class Worker:
         refuse_green_threads()
         if not self._handlers:
             raise InvalidArgumentError("a worker needs at least one handler: worker.on(name, function)")
-        _occupy_standard()  # an event loop would have them
+        _occupy_standard_streams()  # otherwise the descriptors of an event loop could be 0 to 2
         with self._lock:
             if self._runs_in == os.getpid():
                 raise InvalidArgumentError("this worker runs already: make another duly.Worker to run two at once")
@@ -343,7 +349,7 @@ class Worker:
             try:
                 threading.Thread(target=say, name="duly-worker-ready", daemon=True).start()
             except RuntimeError:  # the system gives no thread
-                _supervised.ready()
+                self._tell_ready()
 
     def _work(
         self,
@@ -388,8 +394,8 @@ class Worker:
         return report
 
     def _tell_ready(self) -> None:
-        # Who says so behind a second signal hears of that again, which ends a function of `on_stop`.
-        if len(self._ending.signals) < 2:
+        # Behind two stop signals the supervisor answers with another SIGTERM, which would interrupt `on_stop`.
+        if self._ending.heard() < 2:
             _supervised.ready()
 
     def _missed(self, signals_seen: int | None) -> int:

@@ -72,7 +72,7 @@ impl Mailbox {
             return Ok((event_loop, known.cast_into::<Self>()?));
         }
         note_first_call_of_loop(py)?;
-        duly::occupy_standard();
+        duly::occupy_standard_streams();
         let (bell, door) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
         door.set_nonblocking(true)?;

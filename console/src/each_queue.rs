@@ -1,0 +1,75 @@
+//! Reads queue after queue, or several at once: what cannot be read of one is said, and keeps nobody from the others.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use duly::{Client, Error, ErrorKind};
+use tokio::time::timeout;
+
+/// How many queues, or topics, are read at once.
+pub(crate) const AT_ONCE: usize = 16;
+/// How long the node of a queue is waited for when that of another one has not answered.
+const BEHIND_AN_OUTAGE: Duration = Duration::from_secs(1);
+
+/// Does the error say nothing of the other queues, or topics?
+///
+/// - Somebody else, or a newer version, has written under the keys of this one, or its name into the list.
+/// - Its node of a cluster is away.
+pub(crate) fn is_of_one_queue(client: &Client, error: &Error) -> bool {
+    use ErrorKind::{Corrupt, FormatTooNew, Internal, InvalidArgument, PermissionDenied};
+    let kind = error.kind();
+    matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
+        || kind.is_transient() && client.is_of_cluster()
+}
+
+/// Reads of many queues, which do not wait anew for each queue of a node that is away.
+pub(crate) struct Reads {
+    longest: Duration,
+    /// A node has not answered.
+    is_outage: AtomicBool,
+}
+
+impl Reads {
+    /// Waits for each queue as long as its call does.
+    pub(crate) fn new() -> Self {
+        Self::within(Duration::MAX)
+    }
+
+    /// `longest`: how long a queue is waited for.
+    pub(crate) fn within(longest: Duration) -> Self {
+        Self { longest, is_outage: AtomicBool::new(false) }
+    }
+
+    /// What a read of one queue gives.
+    ///
+    /// Errors: those of the read; `Timeout` if it takes too long.
+    pub(crate) async fn read<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let is_outage = self.is_outage.load(Ordering::Relaxed);
+        let longest = if is_outage { self.longest.min(BEHIND_AN_OUTAGE) } else { self.longest };
+        let late = || Error::new(ErrorKind::Timeout, format!("its node did not answer within {} s", longest.as_secs()));
+        let read = timeout(longest, read).await.unwrap_or_else(|_| Err(late()));
+        if read.as_ref().is_err_and(|error| error.kind().is_transient()) {
+            self.is_outage.store(true, Ordering::Relaxed);
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn behind_an_outage_a_read_has_a_second() {
+        let reads = Reads::new();
+        let away = async { Err::<u32, _>(Error::new(ErrorKind::Unreachable, "away")) };
+        assert_eq!(reads.read(async { Ok(1) }).await.unwrap(), 1);
+        assert_eq!(reads.read(away).await.unwrap_err().kind(), ErrorKind::Unreachable);
+        let late = reads.read(std::future::pending::<Result<u32, _>>()).await.unwrap_err();
+        assert_eq!(
+            (late.kind(), late.to_string()),
+            (ErrorKind::Timeout, "its node did not answer within 1 s".to_owned())
+        );
+        assert_eq!(reads.read(async { Ok(2) }).await.unwrap(), 2);
+    }
+}
