@@ -1,15 +1,17 @@
 //! Reads queue after queue, or several at once: what cannot be read of one is said, and keeps nobody from the others.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duly::{Client, Error, ErrorKind};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How many queues, or topics, are read at once.
 pub(crate) const AT_ONCE: usize = 16;
-/// How long the node of a queue is waited for when that of another one has not answered.
+/// How long the node of a queue is waited for when that of another one has not answered; and so many times as long as the slowest read
+/// has taken, for lines that are slow.
 const BEHIND_AN_OUTAGE: Duration = Duration::from_secs(1);
+const TIMES_THE_SLOWEST: u32 = 4;
 
 /// Does the error say nothing of the other queues, or topics?
 ///
@@ -25,8 +27,16 @@ pub(crate) fn is_of_one_queue(client: &Client, error: &Error) -> bool {
 /// Reads of many queues, which do not wait anew for each queue of a node that is away.
 pub(crate) struct Reads {
     longest: Duration,
+    seen: Mutex<Seen>,
+}
+
+/// What reads have come to.
+#[derive(Clone, Copy, Default)]
+struct Seen {
     /// A node has not answered.
-    is_outage: AtomicBool,
+    is_outage: bool,
+    /// How long the slowest one took that gave something.
+    slowest: Duration,
 }
 
 impl Reads {
@@ -37,21 +47,32 @@ impl Reads {
 
     /// `longest`: how long a queue is waited for.
     pub(crate) fn within(longest: Duration) -> Self {
-        Self { longest, is_outage: AtomicBool::new(false) }
+        Self { longest, seen: Mutex::default() }
     }
 
     /// What a read of one queue gives.
     ///
     /// Errors: those of the read; `Timeout` if it takes too long.
     pub(crate) async fn read<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let is_outage = self.is_outage.load(Ordering::Relaxed);
-        let longest = if is_outage { self.longest.min(BEHIND_AN_OUTAGE) } else { self.longest };
-        let late = || Error::new(ErrorKind::Timeout, format!("its node did not answer within {} s", longest.as_secs()));
+        let Seen { is_outage, slowest } = *self.seen();
+        let behind_an_outage = BEHIND_AN_OUTAGE.max(slowest * TIMES_THE_SLOWEST);
+        let longest = if is_outage { self.longest.min(behind_an_outage) } else { self.longest };
+        let late =
+            || Error::new(ErrorKind::Timeout, format!("its node did not answer within {:.1} s", longest.as_secs_f64()));
+        let began = Instant::now();
         let read = timeout(longest, read).await.unwrap_or_else(|_| Err(late()));
-        if read.as_ref().is_err_and(|error| error.kind().is_transient()) {
-            self.is_outage.store(true, Ordering::Relaxed);
+        let mut seen = self.seen();
+        match &read {
+            Ok(_) => seen.slowest = seen.slowest.max(began.elapsed()),
+            Err(error) => seen.is_outage |= error.kind().is_transient(),
         }
+        drop(seen);
         read
+    }
+
+    /// Nothing that is done under the lock can panic, so a poisoned one is still whole.
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -68,8 +89,15 @@ mod tests {
         let late = reads.read(std::future::pending::<Result<u32, _>>()).await.unwrap_err();
         assert_eq!(
             (late.kind(), late.to_string()),
-            (ErrorKind::Timeout, "its node did not answer within 1 s".to_owned())
+            (ErrorKind::Timeout, "its node did not answer within 1.0 s".to_owned())
         );
         assert_eq!(reads.read(async { Ok(2) }).await.unwrap(), 2);
+        // A line on which a read takes longer.
+        reads.seen().slowest = Duration::from_millis(400);
+        let slow = async {
+            tokio::time::sleep(Duration::from_millis(1200)).await;
+            Ok(3)
+        };
+        assert_eq!(reads.read(slow).await.unwrap(), 3);
     }
 }
