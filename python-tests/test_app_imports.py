@@ -172,6 +172,59 @@ def test_a_program_whose_package_imports_it_has_all_that_it_says_once_and_its_ow
     assert notes() == ["begin elsewhere", "begin there", *ran, "end there"]
 
 
+def test_functions_of_one_name_and_those_given_twice_are_kept(
+    environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "shop" / "app.py").write_text(
+        textwrap.dedent("""
+            import os, duly
+            app = duly.App(os.environ["URL"], prefix=os.environ["PREFIX"])
+            def write(text):
+                with open(os.environ["NOTES"], "a") as notes:
+                    notes.write(text + "\\n")
+            def begin():
+                write("begin the cache")
+            from shop import tasks
+            worker = app.worker(["orders"], max_jobs=2)
+        """)
+    )
+    (tmp_path / "shop" / "tasks.py").write_text(
+        textwrap.dedent("""
+            from shop import app as shop
+            to = "nowhere"
+
+            def begin():
+                shop.write(f"begin {to}")
+
+            def forget():
+                shop.write(f"forget {to}")
+
+            for start in (shop.begin, begin):
+                shop.app.on_start(start)
+            shop.app.on_start(forget)
+            shop.app.on_stop(forget)
+
+            @shop.app.task("note", queue="orders")
+            def note():
+                shop.write(f"note {to}")
+
+            @shop.app.otherwise
+            def other(job):
+                shop.write(f"other {to}")
+
+            if __name__ == "__main__":
+                to = "there"
+                for name in ("note", "other"):
+                    shop.app.queue("orders").push({}, name=name)
+                shop.worker.run()
+        """)
+    )
+    command = [sys.executable, "-m", "shop.tasks"]
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
+    ran = ["note there", "other there"]
+    assert notes() == ["begin the cache", "begin there", "forget there", *ran, "forget there"]
+
+
 def test_a_worker_of_a_package_has_the_handlers_of_its_program_once(
     environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
 ) -> None:

@@ -236,6 +236,8 @@ async fn connect(host: &str, port: u16, until: Instant) -> io::Result<TcpStream>
         .await
         .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?
         .collect();
+    // The program may have closed one while the name was looked up.
+    standard::occupy();
     let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for (tried, address) in (0..).zip(addresses) {

@@ -44,20 +44,39 @@ class Resources(SimpleNamespace):
         raise AttributeError(f"there is no resource {name!r} here: make it in a function that is given to on_start")
 
 
+class Functions(list[StartOrStop]):
+    """Functions in their order, and where each was given."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        super().__init__()
+        self._registrations: list[Registration] = []
+
+    def add(self, function: StartOrStop, registration: Registration) -> None:
+        """Add one that is not there. Of two copies of a module that gave it, that of the program is kept."""
+        for index, known in enumerate(self):
+            is_known = known is function or known == function
+            replaces = registration.replaces(self._registrations[index])
+            if is_known or replaces is not None:
+                if replaces:
+                    self[index], self._registrations[index] = function, registration
+                return
+        self.append(function)
+        self._registrations.append(registration)
+
+
 class Lifespan:
     """The functions around the work of a worker, in their order."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.starts: list[StartOrStop] = []
-        self.stops: list[StartOrStop] = []
-        self._registrations: dict[int, Registration] = {}
-        """Of each of them, by the `id` of its object."""
+        self.starts = Functions()
+        self.stops = Functions()
         self._lock = threading.Lock()
         self._used_in: int | None = None
         """The process in which a worker has what they make."""
 
-    def add(self, function: Any, what: str, to: list[StartOrStop]) -> Any:
+    def add(self, function: Any, what: str, to: Functions) -> Any:
         """Add a function without arguments, plain or `async def`, and give it.
 
         Raises:
@@ -71,17 +90,7 @@ class Lifespan:
             except TypeError as error:
                 raise InvalidArgumentError(f"{what} is called without arguments: {error}") from None
         count_as_own(function)
-        registration = Registration.of(function)
-        if function in to:
-            return function
-        for index, known in enumerate(to):
-            replaces = registration.replaces(self._registrations[id(known)])
-            if replaces:
-                to[index], self._registrations[id(function)] = function, registration
-            if replaces is not None:
-                return function
-        to.append(function)
-        self._registrations[id(function)] = registration
+        to.add(function, Registration.of(function))
         return function
 
     @contextmanager

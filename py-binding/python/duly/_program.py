@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -41,7 +43,8 @@ class Registration(NamedTuple):
             return cls("", "", 0, "")
         name = getattr(function, "__qualname__", None)
         name = name if isinstance(name, str) else type(function).__qualname__
-        return cls(str(frame.f_globals.get("__name__")), frame.f_code.co_filename, frame.f_lineno, name)
+        file = os.path.realpath(frame.f_code.co_filename)  # a program may be started by a link
+        return cls(str(frame.f_globals.get("__name__")), file, frame.f_lineno, name)
 
     def replaces(self, known: Registration | None) -> bool | None:
         """Tell whether it takes the place of a known one: of two copies of a module, that of the program is kept.
@@ -50,8 +53,8 @@ class Registration(NamedTuple):
             None if they are no copies of each other.
 
         """
-        if known is None or self[1:] != known[1:] or self.module == known.module:
-            return None
+        if known is None or self[1:] != known[1:] or self.module == known.module or not Path(self.file).is_file():
+            return None  # code without a file, such as that of `exec`, may be any
         if self.module in _OF_PROGRAM:
             return True
         return False if known.module in _OF_PROGRAM else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, cast, overload
 
@@ -314,6 +315,7 @@ class App:
         self._lifespan = Lifespan()
         self._otherwise: Callable[[Job], Any] | None = None
         self._otherwise_registration: Registration | None = None
+        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
         self.resources = Resources()
         """What functions that are given to `on_start` have made for tasks: `app.resources.http`."""
 
@@ -369,6 +371,7 @@ class App:
             task._registration = registration
             if replaces:
                 self.tasks[full_name] = task
+                self._replace(full_name, task.handler())
             count_as_own(function)
             return task
 
@@ -404,6 +407,7 @@ class App:
             raise InvalidArgumentError("there is a function for jobs of no task already: an app has one")
         if replaces:
             self._otherwise, self._otherwise_registration = function, registration
+            self._replace(CATCH_ALL, function)
         count_as_own(function)
         return function
 
@@ -480,10 +484,17 @@ class App:
             worker.on(name, task.handler())
         if self._otherwise is not None:
             worker.on(CATCH_ALL, self._otherwise)
+        self._workers.add(worker)
         worker._schedules = self._own_schedules
         worker._lifespan = self._lifespan
         worker.resources = self.resources
         return worker
+
+    def _replace(self, name: str, handler: Callable[[Job], Any]) -> None:
+        """Give workers that were made before the copy of a handler that is kept."""
+        for worker in self._workers:
+            if name in worker._handlers:
+                worker._handlers[name] = handler
 
     def close(self) -> None:
         """Close the app's client: its connections end, and later calls are refused.
