@@ -25,8 +25,8 @@ pub(crate) fn is_of_one_queue(client: &Client, error: &Error) -> bool {
 }
 
 /// Reads of many queues, which do not wait anew for each queue of a node that is away.
-pub(crate) struct Reads {
-    longest: Duration,
+pub(crate) struct Reads<'a> {
+    client: &'a Client,
     seen: Mutex<Seen>,
 }
 
@@ -39,15 +39,9 @@ struct Seen {
     slowest: Duration,
 }
 
-impl Reads {
-    /// Waits for each queue as long as its call does.
-    pub(crate) fn new() -> Self {
-        Self::within(Duration::MAX)
-    }
-
-    /// `longest`: how long a queue is waited for.
-    pub(crate) fn within(longest: Duration) -> Self {
-        Self { longest, seen: Mutex::default() }
+impl<'a> Reads<'a> {
+    pub(crate) fn new(client: &'a Client) -> Self {
+        Self { client, seen: Mutex::default() }
     }
 
     /// What a read of one queue gives.
@@ -56,7 +50,7 @@ impl Reads {
     pub(crate) async fn read<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let Seen { is_outage, slowest } = *self.seen();
         let behind_an_outage = BEHIND_AN_OUTAGE.max(slowest * TIMES_THE_SLOWEST);
-        let longest = if is_outage { self.longest.min(behind_an_outage) } else { self.longest };
+        let longest = if is_outage { behind_an_outage } else { Duration::MAX };
         let late =
             || Error::new(ErrorKind::Timeout, format!("its node did not answer within {:.1} s", longest.as_secs_f64()));
         let began = Instant::now();
@@ -64,7 +58,7 @@ impl Reads {
         let mut seen = self.seen();
         match &read {
             Ok(_) => seen.slowest = seen.slowest.max(began.elapsed()),
-            Err(error) => seen.is_outage |= error.kind().is_transient(),
+            Err(error) => seen.is_outage |= error.kind().is_transient() && self.client.is_of_cluster(),
         }
         drop(seen);
         read
@@ -82,10 +76,12 @@ mod tests {
 
     #[tokio::test]
     async fn behind_an_outage_a_read_has_a_second() {
-        let reads = Reads::new();
-        let away = async { Err::<u32, _>(Error::new(ErrorKind::Unreachable, "away")) };
-        assert_eq!(reads.read(async { Ok(1) }).await.unwrap(), 1);
-        assert_eq!(reads.read(away).await.unwrap_err().kind(), ErrorKind::Unreachable);
+        let client = Client::builder().build().unwrap();
+        let reads = Reads::new(&client);
+        let away = || async { Err::<u32, _>(Error::new(ErrorKind::Unreachable, "away")) };
+        assert_eq!(reads.read(away()).await.unwrap_err().kind(), ErrorKind::Unreachable);
+        assert!(!reads.seen().is_outage, "it has one server only, as far as it knows");
+        reads.seen().is_outage = true;
         let late = reads.read(std::future::pending::<Result<u32, _>>()).await.unwrap_err();
         assert_eq!(
             (late.kind(), late.to_string()),

@@ -24,6 +24,8 @@ use crate::{DONE, FAILED, Output, invalid};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What is not read by then is reported as unreadable: a scraper gives up after 10 s, unless it is told otherwise.
 const WITHIN: Duration = Duration::from_secs(8);
+/// How long the command waits for a server, or for a node of a cluster: then there is time for the queues of the others.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// The most errors that the command writes.
 const MOST_ERRORS: usize = 20;
 
@@ -44,7 +46,8 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let scrape = scrape(&self.target.client_for_all_queues()?, &self.queues).await?;
+        let client = self.target.builder().deadline(PATIENCE).build()?;
+        let scrape = scrape(&client, &self.queues).await?;
         _ = output.out.write_all(scrape.text.as_bytes());
         for error in scrape.errors.iter().take(MOST_ERRORS) {
             output.complain(&error.to_string());
@@ -78,8 +81,7 @@ pub async fn scrape(client: &Client, names: &[String]) -> Result<Scrape, Error> 
         Ok(listed) => chosen(listed, names),
         Err(error) => return Ok(Scrape { text: families::write(false, &[]), errors: vec![error] }),
     };
-    // In a cluster, what a node that is away takes is taken from the queues of the others.
-    let reads = Reads::within(if client.is_of_cluster() { WITHIN / 2 } else { WITHIN });
+    let reads = Reads::new(client);
     let read = stream::iter(listed).map(|queue| read(client, &reads, queue, end)).buffered(AT_ONCE);
     let (queues, errors): (Vec<_>, Vec<_>) = read.unzip().await;
     Ok(Scrape { text: families::write(true, &queues), errors: errors.into_iter().flatten().collect() })
@@ -103,7 +105,7 @@ struct Content {
 
 async fn read(
     client: &Client,
-    reads: &Reads,
+    reads: &Reads<'_>,
     (name, partitions): (String, u16),
     end: Instant,
 ) -> (ReadQueue, Option<Error>) {

@@ -126,7 +126,7 @@ async fn counts_of(
     queues: Vec<(String, u16)>,
     output: &mut Output<'_>,
 ) -> Result<Vec<Option<CountsOf>>, Error> {
-    let reads = Reads::new();
+    let reads = Reads::new(client);
     let read = stream::iter(queues).map(async |(name, partitions)| {
         let counts = reads.read(async { open(client, &name, partitions)?.counts().await }).await;
         (name, counts)
@@ -136,11 +136,10 @@ async fn counts_of(
     while let Some((name, counts)) = read.next().await {
         match counts {
             Err(error) if is_of_one_queue(client, &error) => {
-                let is_named = error.queue().is_some();
-                output.complain(&if is_named {
-                    error.to_string()
-                } else {
-                    format!("queue {name:?} of the list: {error}")
+                output.complain(&match error.queue() {
+                    Some(_) => error.to_string(),
+                    None if error.kind().is_transient() => format!("counts on queue '{name}': {error}"),
+                    None => format!("queue {name:?} of the list: {error}"),
                 });
                 all.push(None);
             }

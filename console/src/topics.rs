@@ -48,7 +48,7 @@ impl Topics {
 
     async fn show_all(&self, client: &Client, output: &mut Output<'_>) -> Result<u8, Error> {
         let (mut rows, mut values, mut status) = (Vec::new(), Vec::new(), DONE);
-        let (reads, mut cursor) = (Reads::new(), None);
+        let (reads, mut cursor) = (Reads::new(client), None);
         loop {
             let page = client.topics(MAX_TOPICS, cursor.as_deref()).await?;
             let read = stream::iter(page.topics).map(async |listed| {
@@ -60,10 +60,9 @@ impl Topics {
                 let info = match info {
                     // That of one says nothing of the others.
                     Err(error) if is_of_one_queue(client, &error) => {
-                        let is_named = error.queue().is_some();
-                        let what =
-                            if is_named { error.to_string() } else { format!("topic '{}': {error}", listed.name) };
-                        output.complain(&escaped(what.chars()));
+                        let (name, said) = (&listed.name, error.to_string());
+                        let said = if said.contains(name) { said } else { format!("topic '{name}': {said}") };
+                        output.complain(&escaped(said.chars()));
                         status = FAILED;
                         continue;
                     }

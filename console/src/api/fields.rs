@@ -53,15 +53,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
                 }
                 Ok(Members { fields, is_list: false })
             }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                match list.next_element::<IgnoredAny>()? {
-                    None => Ok(Members { fields: Vec::new(), is_list: true }),
-                    Some(_) => Err(serde::de::Error::custom("a list")),
-                }
-            }
         }
-        deserializer.deserialize_any(Each)
+        deserializer.deserialize_map(Each)
+    }
+}
+
+impl<'a> Members<'a> {
+    fn read(text: &'a [u8]) -> Result<Self, serde_json::Error> {
+        match serde_json::from_slice(text) {
+            Err(_) if serde_json::from_slice::<[IgnoredAny; 0]>(text).is_ok() => {
+                Ok(Self { fields: Vec::new(), is_list: true })
+            }
+            members => members,
+        }
     }
 }
 
@@ -114,7 +118,7 @@ impl<'a> Object<'a> {
     /// `at`: what errors call its fields. Whatever an error says, it never shows what was sent.
     pub(super) fn read(at: String, text: &'a [u8]) -> Result<Self, Refusal> {
         let what = called(&at);
-        let Members { fields, is_list } = serde_json::from_slice(text).map_err(|error| match error.classify() {
+        let Members { fields, is_list } = Members::read(text).map_err(|error| match error.classify() {
             Category::Data => no_object(&at),
             _ => Refusal::invalid(format!("{what} is not JSON (line {}, column {})", error.line(), error.column())),
         })?;
@@ -183,7 +187,7 @@ impl<'a> Object<'a> {
         const MUST_BE: &str = "an object of strings, each name once, 64 or fewer";
         let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else { return Ok(None) };
         let wrong = || self.wrong(name, MUST_BE);
-        let Members { fields, .. } = serde_json::from_str(raw.get()).map_err(|_| wrong())?;
+        let Members { fields, .. } = Members::read(raw.get().as_bytes()).map_err(|_| wrong())?;
         let count = fields.len();
         let value = |raw: &RawValue| serde_json::from_str(raw.get()).map_err(|_| wrong());
         let headers = fields.into_iter().map(|(name, raw)| Ok((name, value(raw)?)));

@@ -50,7 +50,7 @@ pub(super) async fn examine(client: &Client, longest: Duration, most: usize) -> 
     let unchecked = listed.len().saturating_sub(most);
     listed.truncate(most);
     let count = listed.len();
-    let reads = Reads::new();
+    let reads = Reads::new(client);
     let looked = stream::iter(listed)
         .map(async |info| (printable(&info.name), reads.read(look(client, &info.name, info.partitions)).await));
     let looked: Vec<_> = looked.buffered(AT_ONCE).collect().await;

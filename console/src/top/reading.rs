@@ -50,7 +50,7 @@ impl Reading {
 pub(super) async fn read(client: &Client, names: &[String]) -> Result<Reading, Error> {
     let listed = chosen(all(client).await?, names);
     let parts: u32 = listed.iter().map(|(_, partitions)| u32::from(*partitions).max(1)).sum();
-    let reads = Reads::new();
+    let reads = Reads::new(client);
     let each = stream::iter(listed).map(|(name, partitions)| of_queue(client, &reads, name, partitions));
     let read: Vec<_> = each.buffered(AT_ONCE).try_collect().await?;
     let (rows, of_queues): (Vec<_>, Vec<_>) = read.into_iter().unzip();
@@ -59,7 +59,7 @@ pub(super) async fn read(client: &Client, names: &[String]) -> Result<Reading, E
 
 async fn of_queue(
     client: &Client,
-    reads: &Reads,
+    reads: &Reads<'_>,
     name: String,
     partitions: u16,
 ) -> Result<(Row, Vec<WorkerInfo>), Error> {

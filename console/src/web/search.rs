@@ -28,7 +28,7 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let (queues, all) = wanted(view).await?;
     let by_name: Vec<_> = queues.iter().filter(|queue| queue.name.contains(text)).take(MOST_QUEUES).collect();
     let first = &queues[..queues.len().min(MOST_QUEUES)];
-    let (mut found, mut unreadable, reads) = (Vec::new(), Vec::new(), Reads::new());
+    let (mut found, mut unreadable, reads) = (Vec::new(), Vec::new(), Reads::new(view.client));
     for some in first.chunks(AT_ONCE) {
         let jobs = join_all(some.iter().map(|queue| reads.read(find(view, queue, text)))).await;
         let (jobs, errors) = view.readable(some, jobs)?;
