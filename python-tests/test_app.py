@@ -423,3 +423,16 @@ def test_the_hooks_of_an_app_surround_the_tasks_of_its_workers(app: duly.App) ->
     hooked.task("a")(lambda: None)
     assert hooked.worker()._middleware == [hooks]
     assert app.worker()._middleware == []
+
+
+def test_a_worker_of_an_app_keeps_the_handlers_that_it_was_given(app: duly.App) -> None:
+    ran: list[str] = []
+    worker = app.worker(["default"], max_jobs=2)
+    worker.on("own", lambda _job: ran.append("own"))
+    worker.on("*", lambda _job: ran.append("others"))
+    app.task("own")(lambda: ran.append("a later task"))
+    app.otherwise(lambda _job: ran.append("a later function"))
+    for name in ("own", "none"):
+        app.queue().push({}, name=name)
+    worker.run()
+    assert sorted(ran) == ["others", "own"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import compileall
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -172,8 +174,9 @@ def test_a_program_whose_package_imports_it_has_all_that_it_says_once_and_its_ow
     assert notes() == ["begin elsewhere", "begin there", *ran, "end there"]
 
 
+@pytest.mark.parametrize("form", ["files", "zip", "compiled"])
 def test_functions_of_one_name_and_those_given_twice_are_kept(
-    environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
+    form: str, environment: dict[str, str], notes: Callable[[], list[str]], tmp_path: Path
 ) -> None:
     (tmp_path / "shop" / "app.py").write_text(
         textwrap.dedent("""
@@ -219,6 +222,14 @@ def test_functions_of_one_name_and_those_given_twice_are_kept(
                 shop.worker.run()
         """)
     )
+    if form == "zip":
+        shutil.make_archive(str(tmp_path / "shop"), "zip", tmp_path, "shop")
+        shutil.rmtree(tmp_path / "shop")
+        environment["PYTHONPATH"] = "shop.zip"
+    elif form == "compiled":
+        compileall.compile_dir(tmp_path / "shop", quiet=1, legacy=True)
+        for source in (tmp_path / "shop").glob("*.py"):
+            source.unlink()
     command = [sys.executable, "-m", "shop.tasks"]
     subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, timeout=60)
     ran = ["note there", "other there"]

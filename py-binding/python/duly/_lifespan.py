@@ -54,15 +54,16 @@ class Functions(list[StartOrStop]):
 
     def add(self, function: StartOrStop, registration: Registration) -> None:
         """Add one that is not there. Of two copies of a module that gave it, that of the program is kept."""
-        for index, known in enumerate(self):
-            is_known = known is function or known == function
-            replaces = registration.replaces(self._registrations[index])
-            if is_known or replaces is not None:
-                if replaces:
-                    self[index], self._registrations[index] = function, registration
-                return
-        self.append(function)
-        self._registrations.append(registration)
+        verdicts = [registration.replaces(known) for known in self._registrations]
+        if function in self:
+            index = self.index(function)
+        else:
+            index = next((at for at, replaces in enumerate(verdicts) if replaces is not None), len(self))
+        if index == len(self):
+            self.append(function)
+            self._registrations.append(registration)
+        elif verdicts[index]:
+            self[index], self._registrations[index] = function, registration
 
 
 class Lifespan:

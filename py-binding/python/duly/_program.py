@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Registration(NamedTuple):
 
     @classmethod
     def of(cls, function: Any) -> Registration:
-        """Give that of the function that is being registered. All is empty if no code of a module does that."""
+        """Give that of the function that is being registered. All is empty if no module does that."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_name != "<module>":
             frame = frame.f_back
@@ -43,7 +43,11 @@ class Registration(NamedTuple):
             return cls("", "", 0, "")
         name = getattr(function, "__qualname__", None)
         name = name if isinstance(name, str) else type(function).__qualname__
-        file = os.path.realpath(frame.f_code.co_filename)  # a program may be started by a link
+        file = frame.f_code.co_filename
+        if file.startswith("<") and frame.f_globals.get("__spec__") is None:
+            return cls("", "", 0, "")  # of `exec`, where each has this name
+        with suppress(OSError):  # the current folder is gone
+            file = os.path.realpath(file)  # a program may be started by a link
         return cls(str(frame.f_globals.get("__name__")), file, frame.f_lineno, name)
 
     def replaces(self, known: Registration | None) -> bool | None:
@@ -53,8 +57,8 @@ class Registration(NamedTuple):
             None if they are no copies of each other.
 
         """
-        if known is None or self[1:] != known[1:] or self.module == known.module or not Path(self.file).is_file():
-            return None  # code without a file, such as that of `exec`, may be any
+        if known is None or self[1:] != known[1:] or self.module == known.module:
+            return None
         if self.module in _OF_PROGRAM:
             return True
         return False if known.module in _OF_PROGRAM else None

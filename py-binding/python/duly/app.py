@@ -315,7 +315,8 @@ class App:
         self._lifespan = Lifespan()
         self._otherwise: Callable[[Job], Any] | None = None
         self._otherwise_registration: Registration | None = None
-        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()
+        self._workers: weakref.WeakKeyDictionary[Worker, dict[str, Callable[[Job], Any]]] = weakref.WeakKeyDictionary()
+        """With the handlers that they have from the app."""
         self.resources = Resources()
         """What functions that are given to `on_start` have made for tasks: `app.resources.http`."""
 
@@ -371,6 +372,7 @@ class App:
             task._registration = registration
             if replaces:
                 self.tasks[full_name] = task
+            if replaces and known is not None:
                 self._replace(full_name, task.handler())
             count_as_own(function)
             return task
@@ -407,7 +409,8 @@ class App:
             raise InvalidArgumentError("there is a function for jobs of no task already: an app has one")
         if replaces:
             self._otherwise, self._otherwise_registration = function, registration
-            self._replace(CATCH_ALL, function)
+            if not is_first:
+                self._replace(CATCH_ALL, function)
         count_as_own(function)
         return function
 
@@ -480,11 +483,12 @@ class App:
         """
         settings.setdefault("middleware", self._middleware)
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
-        for name, task in self.tasks.items():
-            worker.on(name, task.handler())
+        handlers = {name: task.handler() for name, task in self.tasks.items()}
         if self._otherwise is not None:
-            worker.on(CATCH_ALL, self._otherwise)
-        self._workers.add(worker)
+            handlers[CATCH_ALL] = self._otherwise
+        for name, handler in handlers.items():
+            worker.on(name, handler)
+        self._workers[worker] = handlers
         worker._schedules = self._own_schedules
         worker._lifespan = self._lifespan
         worker.resources = self.resources
@@ -492,9 +496,9 @@ class App:
 
     def _replace(self, name: str, handler: Callable[[Job], Any]) -> None:
         """Give workers that were made before the copy of a handler that is kept."""
-        for worker in self._workers:
-            if name in worker._handlers:
-                worker._handlers[name] = handler
+        for worker, handlers in list(self._workers.items()):
+            if name in handlers and worker._handlers.get(name) is handlers[name]:
+                worker._handlers[name] = handlers[name] = handler
 
     def close(self) -> None:
         """Close the app's client: its connections end, and later calls are refused.
