@@ -21,7 +21,12 @@ pub(crate) fn is_of_one_queue(client: &Client, error: &Error) -> bool {
     use ErrorKind::{Corrupt, FormatTooNew, Internal, InvalidArgument, PermissionDenied};
     let kind = error.kind();
     matches!(kind, Corrupt | FormatTooNew | InvalidArgument | PermissionDenied | Internal)
-        || kind.is_transient() && client.is_of_cluster()
+        || is_of_a_node(client, error)
+}
+
+/// Is it that of a node of a cluster, while others may answer?
+pub(crate) fn is_of_a_node(client: &Client, error: &Error) -> bool {
+    error.kind().is_transient() && client.is_of_cluster()
 }
 
 /// Reads of many queues, which do not wait anew for each queue of a node that is away.
@@ -44,6 +49,12 @@ impl<'a> Reads<'a> {
         Self { client, seen: Mutex::default() }
     }
 
+    /// In a cluster they wait no longer than behind an outage, from the first one on.
+    pub(crate) fn in_haste(client: &'a Client) -> Self {
+        let seen = Seen { is_outage: client.is_of_cluster(), ..Seen::default() };
+        Self { client, seen: Mutex::new(seen) }
+    }
+
     /// What a read of one queue gives.
     ///
     /// Errors: those of the read; `Timeout` if it takes too long.
@@ -58,7 +69,7 @@ impl<'a> Reads<'a> {
         let mut seen = self.seen();
         match &read {
             Ok(_) => seen.slowest = seen.slowest.max(began.elapsed()),
-            Err(error) => seen.is_outage |= error.kind().is_transient() && self.client.is_of_cluster(),
+            Err(error) => seen.is_outage |= is_of_a_node(self.client, error),
         }
         drop(seen);
         read

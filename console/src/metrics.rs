@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use clap::Args;
 use duly::{Client, Counts, Error, ErrorKind, Limits, NameRates, QueueInfo, WorkerInfo};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt as _};
 use tokio::time::Instant;
 
-use crate::each_queue::{AT_ONCE, Reads};
+use crate::each_queue::{AT_ONCE, Reads, is_of_a_node};
 use crate::show::printable;
 use crate::target::{Target, all, open};
 use crate::{DONE, FAILED, Output, invalid};
@@ -24,8 +24,10 @@ use crate::{DONE, FAILED, Output, invalid};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// What is not read by then is reported as unreadable: a scraper gives up after 10 s, unless it is told otherwise.
 const WITHIN: Duration = Duration::from_secs(8);
-/// How long the command waits for a server, or for a node of a cluster: then there is time for the queues of the others.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the command waits for a server: what it says of an outage comes before that the time is over.
+const PATIENCE: Duration = Duration::from_secs(7);
+/// How many queues are read at once that were not read at the first time.
+const AT_ONCE_AGAIN: usize = 64;
 /// The most errors that the command writes.
 const MOST_ERRORS: usize = 20;
 
@@ -46,7 +48,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) async fn run(&self, mut output: Output<'_>) -> Result<u8, Error> {
-        let client = self.target.builder().deadline(PATIENCE).build()?;
+        let client = self.target.builder().deadline(PATIENCE).fail_fast(true).build()?;
         let scrape = scrape(&client, &self.queues).await?;
         _ = output.out.write_all(scrape.text.as_bytes());
         for error in scrape.errors.iter().take(MOST_ERRORS) {
@@ -81,10 +83,39 @@ pub async fn scrape(client: &Client, names: &[String]) -> Result<Scrape, Error> 
         Ok(listed) => chosen(listed, names),
         Err(error) => return Ok(Scrape { text: families::write(false, &[]), errors: vec![error] }),
     };
-    let reads = Reads::new(client);
-    let read = stream::iter(listed).map(|queue| read(client, &reads, queue, end)).buffered(AT_ONCE);
-    let (queues, errors): (Vec<_>, Vec<_>) = read.unzip().await;
+    let (queues, errors): (Vec<_>, Vec<_>) = read_all(client, listed, end).await.into_iter().unzip();
     Ok(Scrape { text: families::write(true, &queues), errors: errors.into_iter().flatten().collect() })
+}
+
+/// In a cluster those that come soon come first, whatever holds up others; for these is the time that is left.
+async fn read_all(client: &Client, queues: Vec<(String, u16)>, end: Instant) -> Vec<(ReadQueue, Option<Error>)> {
+    let mut all: Vec<Option<_>> = queues.iter().map(|_| None).collect();
+    let first = queues.iter().cloned().enumerate().collect();
+    for (index, read) in read_some(client, first, end, Reads::in_haste(client), AT_ONCE).await {
+        all[index] = Some(read);
+    }
+    let is_outage = |read: &Option<(_, Option<Error>)>| {
+        read.as_ref().and_then(|(_, error)| error.as_ref()).is_some_and(|error| is_of_a_node(client, error))
+    };
+    let again: Vec<_> = queues.into_iter().enumerate().filter(|(index, _)| is_outage(&all[*index])).collect();
+    for (index, read) in read_some(client, again, end, Reads::new(client), AT_ONCE_AGAIN).await {
+        // That there was no time left says less than what was said before.
+        if read.1.is_none() || Instant::now() < end {
+            all[index] = Some(read);
+        }
+    }
+    all.into_iter().flatten().collect()
+}
+
+async fn read_some(
+    client: &Client,
+    queues: Vec<(usize, (String, u16))>,
+    end: Instant,
+    reads: Reads<'_>,
+    at_once: usize,
+) -> Vec<(usize, (ReadQueue, Option<Error>))> {
+    let read = stream::iter(queues).map(async |(index, queue)| (index, read(client, &reads, queue, end).await));
+    read.buffer_unordered(at_once).collect().await
 }
 
 /// A queue, as far as it could be read.

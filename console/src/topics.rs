@@ -61,7 +61,8 @@ impl Topics {
                     // That of one says nothing of the others.
                     Err(error) if is_of_one_queue(client, &error) => {
                         let (name, said) = (&listed.name, error.to_string());
-                        let said = if said.contains(name) { said } else { format!("topic '{name}': {said}") };
+                        let said =
+                            if said.contains(&format!("'{name}'")) { said } else { format!("topic '{name}': {said}") };
                         output.complain(&escaped(said.chars()));
                         status = FAILED;
                         continue;

@@ -20,7 +20,8 @@ pub(crate) async fn ask(view: &View<'_>) -> Shown {
     let named = Named::asked(view.client, view.query, words).await?;
     let queue = named.open(view.client)?;
     let schedules = queue.schedules();
-    let (counts, schedules) = tokio::try_join!(queue.counts(), schedules.list(0, MOST_SCHEDULES))?;
+    let (counts, schedules) = tokio::join!(queue.counts(), schedules.list(0, MOST_SCHEDULES));
+    let (counts, schedules) = (counts?, schedules?);
     let (jobs, title) = (total(&counts), fill(words.ask_delete, &[&named.name]));
     let expected = jobs.to_string();
     let fields = [&named.fields()[..], &[("jobs", &expected)]].concat();

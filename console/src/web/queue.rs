@@ -33,7 +33,9 @@ pub(crate) async fn show(view: &View<'_>) -> Shown {
     let words = view.words;
     let named = Named::asked(view.client, view.query, words).await?;
     let queue = named.open(view.client)?;
-    let (counts, limits, workers) = tokio::try_join!(queue.counts(), queue.limits(), queue.workers())?;
+    // None is dropped when another fails: it may be the one that finds that the server is back.
+    let (counts, limits, workers) = tokio::join!(queue.counts(), queue.limits(), queue.workers());
+    let (counts, limits, workers) = (counts?, limits?, workers?);
     let rates = Box::pin(queue.rates(DEFAULT_RATES_WITHIN)).await?;
     let history = queue.history().await?;
     let wanted = view.query.given("state").map(|text| state_of(text).ok_or(text));

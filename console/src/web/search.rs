@@ -79,7 +79,9 @@ async fn find(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<Vec<Foun
     let Ok(opened) = Named::new(&queue.name, queue.partitions).open(view.client) else { return Ok(Vec::new()) };
     let by_id = async { if duly::name::check_id(text).is_ok() { opened.find(text).await } else { Ok(None) } };
     let by_key = async { if duly::name::check_key(text).is_ok() { opened.find_key(text).await } else { Ok(None) } };
-    let (by_id, by_key) = tokio::try_join!(by_id, by_key)?;
+    // Neither is dropped when the other fails: it may be the one that finds that the server is back.
+    let (by_id, by_key) = tokio::join!(by_id, by_key);
+    let (by_id, by_key) = (by_id?, by_key?);
     let is_same = |one: &Found| by_id.as_ref().is_some_and(|other| other.job.envelope.id == one.job.envelope.id);
     let by_key = by_key.filter(|found| !is_same(found));
     Ok(by_id.into_iter().chain(by_key).collect())

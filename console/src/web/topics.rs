@@ -83,7 +83,8 @@ pub(crate) async fn show_one(view: &View<'_>) -> Shown {
     let (words, name) = (view.words, view.query.get("name"));
     let missing = || Failure::from(Page::refusal(StatusCode::NOT_FOUND, words.no_topic, words.no_topic_more));
     let topic = view.client.topic(name).map_err(|_| missing())?;
-    let (info, members) = tokio::try_join!(topic.info(), topic.members())?;
+    let (info, members) = tokio::join!(topic.info(), topic.members());
+    let (info, members) = (info?, members?);
     if never_was(&info) {
         return Err(missing());
     }
