@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,20 +20,22 @@ NAMES = [f"queue{number}" for number in range(12)]
 
 @dataclass
 class Away:
-    """A cluster, and what of it can be read."""
+    """A cluster with a node that goes away, and what can be read then."""
 
     url: str
     here: list[str]
     """The queues of the nodes that answer."""
     gone: list[str]
+    lost: Server
+    others: list[Server]
 
 
 def all_say(nodes: list[Server], said: str) -> bool:
     return all(said in node.cli("CLUSTER", "INFO") for node in nodes)
 
 
-@pytest.fixture(scope="module")
-def away() -> Iterator[Away]:
+@contextmanager
+def cluster() -> Iterator[Away]:
     ports = [free_port() for _ in range(3)]
     options = ["--cluster-enabled", "yes", "--cluster-require-full-coverage", "no", "--cluster-node-timeout", "1000"]
     nodes = [Server("--port", str(port), *options) for port in ports]
@@ -56,14 +58,23 @@ def away() -> Iterator[Away]:
         lost = next(node for node in nodes if not any(name in node.cli("KEYS", "*").split() for name in lists))
         kept = [key for node in nodes if node is not lost for key in node.cli("KEYS", "*").split()]
         here = [name for name in NAMES if any("{" + name + "}" in key for key in kept)]
-        lost.kill()
-        others = [node for node in nodes if node is not lost]
-        until(lambda: not any("cluster_slots_fail:0" in node.cli("CLUSTER", "INFO") for node in others), "it is there")
         assert 0 < len(here) < len(NAMES), "some are there, and some are not"
-        yield Away(url, here, [name for name in NAMES if name not in here])
+        others = [node for node in nodes if node is not lost]
+        yield Away(url, here, [name for name in NAMES if name not in here], lost, others)
     finally:
         for node in nodes:
             node.close()
+
+
+@pytest.fixture(scope="module")
+def away() -> Iterator[Away]:
+    with cluster() as away:
+        away.lost.kill()
+        until(
+            lambda: not any("cluster_slots_fail:0" in node.cli("CLUSTER", "INFO") for node in away.others),
+            "it is there",
+        )
+        yield away
 
 
 def test_commands_show_what_is_on_the_other_nodes(away: Away) -> None:
@@ -107,3 +118,18 @@ def test_the_page_shows_what_is_on_the_other_nodes(away: Away, start_web: StartW
     assert f"Queues that were searched: {len(away.here)}." in searched.text
     failed = web.get("/failed")
     assert all(f"<h2>{name}</h2>" in failed.text for name in away.gone)
+
+
+def test_a_search_alone_finds_that_a_node_is_back(start_web: StartWeb) -> None:
+    with cluster() as frozen:
+        web = start_web(frozen.url, "away")
+        web.enter()
+
+        def searches(queues: list[str]) -> bool:
+            return f"Queues that were searched: {len(queues)}." in web.get("/search", q="no-such-id").text
+
+        assert searches(NAMES)
+        frozen.lost.freeze()
+        until(lambda: searches(frozen.here), "it waits for the node")
+        frozen.lost.thaw()
+        until(lambda: searches(NAMES), "it does not find that the node is back")
