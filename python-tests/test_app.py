@@ -436,3 +436,15 @@ def test_a_worker_of_an_app_keeps_the_handlers_that_it_was_given(app: duly.App) 
         app.queue().push({}, name=name)
     worker.run()
     assert sorted(ran) == ["others", "own"]
+
+
+def test_a_function_for_all_other_jobs_is_given_twice_and_is_no_task(app: duly.App) -> None:
+    class Others:
+        def run(self, job: duly.Job) -> None: ...
+
+    others = Others()
+    app.otherwise(others.run)
+    app.otherwise(others.run)
+    app.task("*")(lambda: None)
+    with pytest.raises(duly.InvalidArgumentError, match="a handler for '\\*' already"):
+        app.worker()

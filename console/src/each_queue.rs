@@ -32,6 +32,7 @@ pub(crate) fn is_of_a_node(client: &Client, error: &Error) -> bool {
 /// Reads of many queues, which do not wait anew for each queue of a node that is away.
 pub(crate) struct Reads<'a> {
     client: &'a Client,
+    is_hasty: bool,
     seen: Mutex<Seen>,
 }
 
@@ -46,13 +47,12 @@ struct Seen {
 
 impl<'a> Reads<'a> {
     pub(crate) fn new(client: &'a Client) -> Self {
-        Self { client, seen: Mutex::default() }
+        Self { client, is_hasty: false, seen: Mutex::default() }
     }
 
-    /// In a cluster they wait no longer than behind an outage, from the first one on.
+    /// In a cluster each waits no longer than behind an outage, also on a slow line: what is late is read again.
     pub(crate) fn in_haste(client: &'a Client) -> Self {
-        let seen = Seen { is_outage: client.is_of_cluster(), ..Seen::default() };
-        Self { client, seen: Mutex::new(seen) }
+        Self { is_hasty: client.is_of_cluster(), ..Self::new(client) }
     }
 
     /// What a read of one queue gives.
@@ -60,8 +60,11 @@ impl<'a> Reads<'a> {
     /// Errors: those of the read; `Timeout` if it takes too long.
     pub(crate) async fn read<T>(&self, read: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let Seen { is_outage, slowest } = *self.seen();
-        let behind_an_outage = BEHIND_AN_OUTAGE.max(slowest * TIMES_THE_SLOWEST);
-        let longest = if is_outage { behind_an_outage } else { Duration::MAX };
+        let longest = match (self.is_hasty, is_outage) {
+            (true, _) => BEHIND_AN_OUTAGE,
+            (false, true) => BEHIND_AN_OUTAGE.max(slowest * TIMES_THE_SLOWEST),
+            (false, false) => Duration::MAX,
+        };
         let late =
             || Error::new(ErrorKind::Timeout, format!("its node did not answer within {:.1} s", longest.as_secs_f64()));
         let began = Instant::now();

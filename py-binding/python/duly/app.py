@@ -403,7 +403,7 @@ class App:
         """
         check_function(function, "the function of otherwise", "the job")
         registration = Registration.of(function)
-        is_first = self._otherwise is None or self._otherwise is function
+        is_first = self._otherwise in (None, function)
         replaces = is_first or registration.replaces(self._otherwise_registration)
         if replaces is None:
             raise InvalidArgumentError("there is a function for jobs of no task already: an app has one")
@@ -483,11 +483,9 @@ class App:
         """
         settings.setdefault("middleware", self._middleware)
         worker = Worker(self.client, self.queues() if queues is None else queues, **settings)
-        handlers = {name: task.handler() for name, task in self.tasks.items()}
+        handlers = {name: worker.on(name, task.handler()) for name, task in self.tasks.items()}
         if self._otherwise is not None:
-            handlers[CATCH_ALL] = self._otherwise
-        for name, handler in handlers.items():
-            worker.on(name, handler)
+            handlers[CATCH_ALL] = worker.on(CATCH_ALL, self._otherwise)
         self._workers[worker] = handlers
         worker._schedules = self._own_schedules
         worker._lifespan = self._lifespan
