@@ -133,3 +133,27 @@ def test_a_search_alone_finds_that_a_node_is_back(start_web: StartWeb) -> None:
         until(lambda: searches(frozen.here), "it waits for the node")
         frozen.lost.thaw()
         until(lambda: searches(NAMES), "it does not find that the node is back")
+
+
+def test_a_search_shows_a_job_that_one_of_its_two_calls_has_found(start_web: StartWeb) -> None:
+    with cluster() as frozen:
+        client = duly.Client(frozen.url, prefix="other", deadline=1)
+        parted = client.partitions("parted", 6)
+        for number in range(12):
+            parted.push(number, id=f"job{number}", key=f"key{number}")
+        until(lambda: client.queues().queues, "it is not listed")
+        frozen.lost.freeze()
+        web = start_web(frozen.url, "other")
+        web.enter()
+
+        def is_found(number: int) -> bool:
+            try:
+                return parted.find(key=f"key{number}") is not None
+            except duly.DulyError:
+                return False
+
+        found = [number for number in range(12) if is_found(number)]
+        assert 0 < len(found) < 12, "some are there, and some are not"
+        for number in found:
+            assert f"id=job{number}" in web.get("/search", q=f"key{number}").text
+        frozen.lost.thaw()

@@ -81,7 +81,11 @@ async fn find(view: &View<'_>, queue: &QueueInfo, text: &str) -> Result<Vec<Foun
     let by_key = async { if duly::name::check_key(text).is_ok() { opened.find_key(text).await } else { Ok(None) } };
     // Neither is dropped when the other fails: it may be the one that finds that the server is back.
     let (by_id, by_key) = tokio::join!(by_id, by_key);
-    let (by_id, by_key) = (by_id?, by_key?);
+    // What one has found counts, also where the other could not ask every part.
+    let (by_id, by_key) = match (by_id, by_key) {
+        (Ok(None), Err(error)) | (Err(error), Ok(None) | Err(_)) => return Err(error),
+        (by_id, by_key) => (by_id.ok().flatten(), by_key.ok().flatten()),
+    };
     let is_same = |one: &Found| by_id.as_ref().is_some_and(|other| other.job.envelope.id == one.job.envelope.id);
     let by_key = by_key.filter(|found| !is_same(found));
     Ok(by_id.into_iter().chain(by_key).collect())
