@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Duly;
 
 /**
- * What is printed may not be writable, such as to a full disk: PHP ends a script then, unless it is told to go on.
+ * PHP ends a script whose output cannot be written, as on a full disk, unless it is told to go on.
  *
  * @internal of workers and their supervisor
  */
