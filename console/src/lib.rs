@@ -11,6 +11,7 @@
 //! | `completions.rs` | `duly completions`: for shells |
 //! | `confirm.rs` | asking before what cannot be undone |
 //! | `doctor.rs` | `duly doctor`: what would lose, refuse or delay jobs |
+//! | `each_queue.rs` | reads many queues, of which the node of some may be away |
 //! | `jobs.rs` | `duly peek`, `find`, `why`, `push` |
 //! | `limits.rs` | `duly limits` |
 //! | `metrics.rs` | `duly metrics`: what the server knows now, for Prometheus |
